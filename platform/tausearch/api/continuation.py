@@ -18,7 +18,7 @@ from tausearch.api.searches import SearchResult, SearchRun, run_search
 from tausearch.cluster import continued_resources
 from tausearch.presentation import print_notices
 from tausearch.runs import AnySpec, DataFacts, ExperimentProtocol, MultiSearchSpec, Record, RunDirectory, SearchSpec
-from tausearch.studies import grid_size, requested_reevaluation, require_alone, require_patience
+from tausearch.studies import point_count, requested_reevaluation, require_alone, require_patience
 from tausearch.tracking import checked_tracking, checked_uri, require_installed
 from trainables.backbones import Backbone
 from trainables.data import build_benchmark
@@ -137,7 +137,7 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
     if trials <= (last := max((trial.number for trial in known), default=0)):  # the record has lost one before it
         raise InputError(f"--trials {trials}: the search has a trial {last}; ask for at least {last + 1}")
     if trials > spec.trials:
-        points = grid_size(spec.space, spec.warm_start)
+        points = point_count(spec.algorithm, spec.space, spec.warm_start)
         require_enough(trials, spec.algorithm, points, bool(spec.space))
     if trials < spec.trials:
         print_notices(

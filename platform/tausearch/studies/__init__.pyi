@@ -21,7 +21,7 @@ from .best_file import (
 )
 from .best_listener import BestListener as BestListener, write_best as write_best
 from .dashboard import dashboard_of as dashboard_of
-from .grid import grid_size as grid_size
+from .grid import grid_size as grid_size, point_count as point_count
 from .listeners import TrialListener as TrialListener
 from .parts.merging import merged as merged
 from .parts.searchers import MultiSearcher as MultiSearcher

@@ -8,12 +8,13 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from search_spaces import Dimension, Scalar
+from search_spaces import Dimension, Range, Scalar
 from tausearch.runs import KnownPoint
 from tausearch.studies.warm_start import without_repeats
 from trainables.randomness import derive_seed
 
 Point = dict[str, Scalar]
+_TRIES_ALL = "optuna:BruteForceSampler"  # the only one of Optuna's samplers that tries each point of a space once
 SPREAD = 64  # points that are chosen one by one, which takes time; after them a shuffle is as even
 
 
@@ -22,6 +23,19 @@ def grid_size(space: Mapping[str, Dimension], known: Sequence[KnownPoint] = ()) 
     values = _values(space)
     beside = (each.point for each in known if any(each.point[name] not in there for name, there in values.items()))
     return math.prod(len(set(there)) for there in values.values()) + len(without_repeats(beside))
+
+
+def point_count(algorithm: str, space: Mapping[str, Dimension], known: Sequence[KnownPoint]) -> int | None:
+    """Return the number of different points that an algorithm tries, each once; None for one without such a number.
+
+    A warm start brings points to a grid; those of a space are among its own.
+    """
+    if algorithm == "grid":
+        return grid_size(space, known)
+    if algorithm != _TRIES_ALL or any(isinstance(each, Range) and not each.integer for each in space.values()):
+        return None
+    ends = ((each.low, each.high) if isinstance(each, Range) else (1, len(each.choices)) for each in space.values())
+    return math.prod(int(high) - int(low) + 1 for low, high in ends)
 
 
 def grid_points(space: Mapping[str, Dimension]) -> list[Point]:

@@ -66,7 +66,7 @@ class SearchStudy:
             pruner=pruner_named(spec.scheduler, spec.pruner_options, first_stop(spec)),
             study_name=spec.name,
         )
-        # A sampler without points left stops Optuna's own loop, which does not run here.
+        # A sampler without points left stops Optuna's own loop, which does not run here: `point_count` has the end.
         self.optuna.stop = lambda: None
         self.running: dict[int, optuna.Trial] = {}
         self._reported: set[tuple[int, int]] = set()

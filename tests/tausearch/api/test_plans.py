@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 import timm
+from optuna.exceptions import ExperimentalWarning
 from safetensors.torch import save_file
 
 from checked_input.ranges import TRIALS
@@ -30,6 +31,7 @@ from trainables.sequence import IncrementalSequence
 
 TASKS = (range(2), range(2, 4), range(4, 6), range(6, 8), range(8, 10))
 SCENARIOS: list[Scenario] = []
+BRUTE = "optuna:BruteForceSampler"
 
 
 def is_picky(config: FinetuneConfig, scenario: Scenario) -> None:
@@ -148,8 +150,26 @@ def test_only_a_search_that_goes_on_has_an_earlier_one(tmp_path: Path) -> None:
     assert earlier_search(replace(request, resume_if_exists=True)) == directory
 
 
+def test_a_sampler_that_tries_each_point_once_gets_no_more_trials_than_there_are_points(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+
+    def planned(least: int, trials: int | None = None, algorithm: str = BRUTE) -> int:
+        space = f"space: {{epochs_pre: {{low: {least}, high: 20, integer: true, grid: [20]}}}}"
+        own.write_text(f"{space}\nstart: {{default: {{epochs_pre: 20}}}}\nfixed: {{default: {{lr_pre: 0.1}}}}\n")
+        request = SearchRequest("digits", "probe", space=own, algorithm=algorithm, trials=trials, storage=tmp_path)
+        return plan_search(request).spec.trials
+
+    with pytest.warns(ExperimentalWarning):
+        assert [planned(least) for least in (18, 9, 1)] == [3, 12, 12] and planned(1, 20) == 20
+        with pytest.raises(
+            InputError, match=f"^--trials 4: {BRUTE} tries each point of the space once, and it has 3 p"
+        ):
+            planned(18, 4)
+    assert planned(18, 4, "random") == 4
+
+
 def test_the_most_trials_are_allowed() -> None:
-    for trials, algorithm, points in ((MOST_GP_TRIALS, "gp", 0), (18, "grid", 18)):
+    for trials, algorithm, points in ((MOST_GP_TRIALS, "gp", None), (18, "grid", 18), (6, BRUTE, 6)):
         require_enough(trials, algorithm, points, True)
         with pytest.raises(InputError, match=f"^--trials {trials + 1}: "):
             require_enough(trials + 1, algorithm, points, True)

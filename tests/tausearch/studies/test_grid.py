@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from search_spaces import Range
+from search_spaces import Choices, Range
 from tausearch.runs import KnownPoint
-from tausearch.studies import grid_size
+from tausearch.studies import grid_size, point_count
 from tausearch.studies.grid import grid_points, spread_order
 
 SPACE = {
@@ -52,6 +52,14 @@ def test_the_size_is_known_without_the_points() -> None:
     large = {f"x{n}": Range(low=0.0, high=9.0, grid=tuple(range(10))) for n in range(30)}
     inside, outside = (KnownPoint(origin="", point=dict.fromkeys(large, value)) for value in (9.0, 9.5))
     assert grid_size(large, [inside, outside, outside]) == 10**30 + 1
+
+
+def test_the_points_of_a_space_are_counted_for_the_sampler_that_tries_each_once() -> None:
+    brute, kinds = "optuna:BruteForceSampler", Choices(choices=("a", "b", "c"))
+    whole = {"kind": kinds, "rank": Range(low=2, high=5, integer=True, grid=(2,))}
+    counts = [point_count(algorithm, whole, ()) for algorithm in (brute, "grid", "random", "optuna:QMCSampler")]
+    assert counts == [12, 3, None, None] and point_count(brute, {}, ()) == 1
+    assert point_count(brute, {**whole, "lr": Range(low=0.1, high=1.0, grid=(1.0,))}, ()) is None
 
 
 def test_the_whole_grid_keeps_its_order() -> None:

@@ -62,7 +62,8 @@ def plan_one(
             open_storage(request.storage, write=False),
             lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
         )
-    trials = trial_count(request.trials, request.algorithm, studies.grid_size(space.space, known), bool(space.space))
+    points = studies.point_count(request.algorithm, space.space, known)
+    trials = trial_count(request.trials, request.algorithm, points, bool(space.space))
     reads = backbone.input
     usable, protocol = images_then_weights(
         lambda: opened.require("search", request.seed, reads),

@@ -44,7 +44,7 @@ def plan_several(
         stem = slug_of(reference(plan.spec.benchmark) for plan in plans)
         storage, name = named_run(request, f"{stem}-{file_name(plans[0].spec.method)}", write=write)
     faults.raise_all()
-    points = studies.grid_size(spec.space, spec.warm_start)
+    points = studies.point_count(request.algorithm, spec.space, spec.warm_start)
     kept = studies.kept_points(request.warm_start or (), earlier, spec.space)
     own = {
         "warm_start": spec.warm_start if kept is None else kept,

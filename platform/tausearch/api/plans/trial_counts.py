@@ -10,24 +10,28 @@ DEFAULT_TRIALS = 12
 MOST_GP_TRIALS = 1_000
 
 
-def trial_count(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> int:
+def trial_count(trials: int | None, algorithm: str, points: int | None, anything_to_search: bool) -> int:
     """Return the number of trials, by default the whole grid, 12, or 1 where all is fixed; see `require_enough`."""
     require_enough(trials, algorithm, points, anything_to_search)
-    return trials or (points if algorithm == "grid" else DEFAULT_TRIALS if anything_to_search else 1)
+    usual = DEFAULT_TRIALS if anything_to_search else 1
+    if points is not None:
+        usual = points if algorithm == "grid" else min(points, usual)
+    return trials or usual
 
 
-def require_enough(trials: int | None, algorithm: str, points: int, anything_to_search: bool) -> None:
-    """Check the number of trials, and the number of points of a grid.
+def require_enough(trials: int | None, algorithm: str, points: int | None, anything_to_search: bool) -> None:
+    """Check the number of trials, and the number of points of which the algorithm tries each once, if it has one.
 
     Raises:
-        InputError: If the grid is too large, or has fewer points than there are trials, or they are too many for `gp`.
+        InputError: If the grid is too large, or there are fewer points than trials, or these are too many for `gp`.
     """
     if trials is not None and algorithm == "gp" and trials > MOST_GP_TRIALS:
         slow = "a proposal takes seconds then, and its time grows faster than the number of trials"
         raise InputError(f"--trials {trials}: gp takes {MOST_GP_TRIALS} at most, as {slow}; tpe takes more")
-    if algorithm == "grid" and points > (most := int(TRIALS.high)):
+    if algorithm == "grid" and points is not None and points > (most := int(TRIALS.high)):
         raise InputError(f"the grid has {points:,} points, of at most {most:,}; tpe and random need no grid")
-    if trials is not None and algorithm == "grid" and trials > points:
-        raise InputError(f"--trials {trials}: the grid has {counted(points, 'point')}")
+    if trials is not None and points is not None and trials > points:
+        has = "the grid has" if algorithm == "grid" else f"{algorithm} tries each point of the space once, and it has"
+        raise InputError(f"--trials {trials}: {has} {counted(points, 'point')}")
     if trials is not None and algorithm != "grid" and not anything_to_search and trials > 1:
         raise InputError(f"--trials {trials}: every hyperparameter is fixed, so there is one configuration to try")
