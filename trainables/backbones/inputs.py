@@ -44,3 +44,4 @@ class Shape:
     depth: int  # number of blocks
     parameters: int  # number of weights, without a classifier
     closed: str | None = None  # why `TokenViT` cannot open it, in a few words; None if it can
+    blocks: bool = True  # whether it has `blocks`, in which methods of tangents find its layers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,7 @@ class OwnBackbone:
     Attributes:
         build: Returns the network with its pre-trained weights, in eval mode: images `(b, c, h, w)` to features
             `(b, d)`. It has d as `num_features`. It is called again in every process, and must give the same weights.
+            A copy of what it returns is trained, each weight of it if the method trains the whole network.
         input: The images that it reads.
         tuned: The ends of the names of its linear layers that have a task vector. Each is called once per forward pass,
             with the images in its first dimension. A layer that ends in `qkv` gets three times the rank of LoRA.
@@ -78,15 +80,22 @@ class OwnBackbone:
         return None
 
     def network(self, name: str) -> nn.Module:
-        """Return the network, marked with the layers that are tuned; `name` is for errors.
+        """Return a network of its own, marked with the layers that are tuned; `name` is for errors.
+
+        Methods change it and say which weights they train. So it is a copy, as `build` may give one object each time,
+        and all its weights can be trained, as those of timm's networks can.
 
         Raises:
-            InputError: If `build` fails or returns something else.
+            InputError: If `build` fails or returns something else, or what it returns cannot be copied.
         """
-        model = called(f"backbone {name!r}: build", self.build)
-        if not isinstance(model, nn.Module) or not isinstance(getattr(model, "num_features", None), int):
-            got = type(model).__name__
+        built = called(f"backbone {name!r}: build", self.build)
+        if not isinstance(built, nn.Module) or not isinstance(getattr(built, "num_features", None), int):
+            got = type(built).__name__
             raise InputError(f"backbone {name!r}: build must return a torch Module with num_features, got {got}")
+        model = called(f"backbone {name!r}: copy.deepcopy of what build returns", lambda: copy.deepcopy(built))
+        for weight in model.parameters():
+            if weight.is_floating_point():
+                weight.requires_grad_(True)
         setattr(model, TUNED, self.tuned)
         return model
 
@@ -113,7 +122,8 @@ def _shape_of(own: OwnBackbone, name: str) -> Shape:
     if rows != [_IMAGES] * len(layers):
         raise InputError(f"{what}: each tuned layer must be called once, with the images in its first dimension")
     parameters = sum(each.numel() for each in model.parameters())
-    return Shape(wanted[1], len(layers), parameters, "it is a network of your own")
+    blocks = isinstance(getattr(model, "blocks", None), nn.ModuleList | nn.Sequential)
+    return Shape(wanted[1], len(layers), parameters, "it is a network of your own", blocks)
 
 
 def _tuned(what: str, model: nn.Module, ends: tuple[str, ...]) -> list[nn.Module]:

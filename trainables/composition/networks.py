@@ -89,7 +89,7 @@ class ComposedNetwork:
 
     def features_at(self, weights: dict[str, Tensor], images: Tensor) -> Tensor:
         """Return features for the given tuned weights, `(b, c, h, w)` to `(b, d)`; differentiable in the weights."""
-        return torch.func.functional_call(self.model, weights, (images,))
+        return torch.func.functional_call(self.model, weights, (images,), tie_weights=False)  # as they were trained
 
 
 class _LinearisedNetwork(ComposedNetwork):

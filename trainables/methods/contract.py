@@ -18,6 +18,7 @@ from trainables.composition import Origin, SavedVector
 from trainables.config import Precision
 from trainables.curvature import TaskCurvature
 from trainables.data import Task
+from trainables.errors import InputError
 from trainables.preconsolidation import Preparation
 from trainables.state import SILENT, Epoch, State
 
@@ -110,6 +111,19 @@ class Scenario:
     def num_classes(self) -> int:
         """Number of classes of all tasks together, C."""
         return self.task_classes[-1].stop
+
+
+def require_blocks(method: str, scenario: Scenario) -> None:
+    """Refuse a backbone in which a method of tangents finds no layers.
+
+    Raises:
+        InputError: If it has no `blocks`.
+    """
+    if not scenario.backbone.shape.blocks:
+        raise InputError(
+            f"{method}: backbone {scenario.backbone.name!r} has no `blocks`, a ModuleList or Sequential as in timm's"
+            f" ViT, in which {method} finds the layers that it trains"
+        )
 
 
 class Prepare(Protocol):

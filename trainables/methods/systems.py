@@ -73,6 +73,7 @@ _ENTRIES = (
         _VECTORS,
         tmc.TMC,
         idle={("loss", "cross-entropy"): ("kappa",)},
+        validate=tmc.validate,
         remnants=lambda known: (),
         vectors="Vectors of tmc move a network and classifier that are linearised at theta_0; they are no weights of"
         " the network itself.",

@@ -178,6 +178,7 @@ class RetrainingPlan:
         kept, rows = self.how.kept, {trial.seed: trial.rows for trial in _trials(self._source)}
         begun = {trial.number for trial in read_trials(spec, directory)}
         benchmark = build_benchmark(self.opened.source, "final", spec.protocol.split_seed, self.before.backbone.input)
+        device = self.before.device if spec.resources.gpus_per_trial else "cpu"  # sums round as those of the trials
         for number in (number for number in range(spec.trials) if kept and number not in begun):
             seed = spec.seed_of(number)
             first = rows.get(seed, [])[:kept]
@@ -195,6 +196,7 @@ class RetrainingPlan:
                 spec.fixed,
                 backbone=self.before.backbone,
                 seed=seed,
+                device=device,
                 precision=spec.protocol.precision,
                 removability=spec.removability,
             )

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from tausearch import compose
 from tausearch.api import FinalRun, StoppedError, open_benchmark, retraining
-from tausearch.api.retraining import _reference
+from tausearch.api.retraining import RetrainingPlan, _reference
 from tausearch.execution import DriveOptions, record_of
 from tausearch.models import CompositionResult, read_compositions
 from tausearch.models.descriptions import read_description
@@ -42,6 +42,7 @@ from trainables.composition import VECTOR_FILE
 from trainables.data import Removal, get_source
 from trainables.errors import InputError
 from trainables.metrics import repeatable
+from trainables.sequence import IncrementalSequence
 from trainables.state import Checkpoints
 from trainables.trial import build_sequence
 
@@ -301,6 +302,28 @@ def remove(directory: RunDirectory, lost: str, rows: list[dict[str, float]]) -> 
     if lost == "state":
         spec = read_spec(directory)
         record_of(spec, directory).write(TrialSummary(0, 0, "running", spec.fixed, rows))
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(0, "cpu"), (0.5, "cuda")])
+def test_tasks_are_taken_over_on_the_device_of_the_trials(
+    gpus: float, device: str, storage: Storage, trainings: Trainings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of LoRA's factors rounds otherwise on another device."""
+    take_over, found = RetrainingPlan._take_over, []
+
+    def planned(plan: RetrainingPlan, spec: FinalSpec, directory: RunDirectory) -> None:
+        before: Any = SimpleNamespace(device="cuda", backbone=plan.before.backbone, sources=plan.before.sources)
+        spec = spec.model_copy(update={"resources": Resources(gpus_per_trial=gpus)})
+        take_over(replace(plan, before=before), spec, directory)
+
+    def noted(*given: Any, **options: Any) -> IncrementalSequence:
+        found.append(options.pop("device"))
+        return IncrementalSequence(*given, **options)
+
+    monkeypatch.setattr(RetrainingPlan, "_take_over", planned)
+    monkeypatch.setattr(retraining, "IncrementalSequence", noted)
+    retrained(storage, "task:2")
+    assert set(found) == {device}
 
 
 class TestThePrice:

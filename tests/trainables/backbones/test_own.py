@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.support.packages import install
 from tests.trainables.backbones.test_timm_kinds import two_tasks
 from trainables import backbones
 from trainables.backbones import SMALL, Backbone, InputSpec, OwnBackbone, Shape, tuned_layers
-from trainables.composition import ComposedNetwork, VectorPool, vector_folders
+from trainables.composition import VectorPool, network_for, vector_folders
 from trainables.errors import InputError
 from trainables.sequence import IncrementalSequence
 from trainables.user_code import allow_code, require_current
@@ -71,6 +72,26 @@ class Headed(Mixer):
         self.pos_embed = nn.Parameter(torch.zeros(1, 5, width))
 
 
+class Tied(Mixer):
+    """Its layers share a weight, and are named as those of a ViT."""
+
+    num_features = 8
+
+    def __init__(self, width: int) -> None:
+        nn.Module.__init__(self)
+        self.blocks = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+        self.blocks[1].weight = self.blocks[0].weight
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.blocks(images[:, 0]).mean(1)
+
+
+class Locked(Mixer):
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.lock = Lock()
+
+
 class Double(Mixer):
     def forward(self, images: Tensor) -> Tensor:
         return super().forward(images).double()
@@ -94,6 +115,8 @@ KINDS = {
     "Gone": OwnBackbone(build=build, input=READS, tuned=("first", "third")),
     "Whole": OwnBackbone(build=lambda: build(Whole), input=READS, tuned=("whole",)),
     "Headed": OwnBackbone(build=lambda: build(Headed), input=READS, tuned=TUNED),
+    "Locked": OwnBackbone(build=lambda: build(Locked), input=READS, tuned=TUNED),
+    "Tied": OwnBackbone(build=lambda: build(Tied), input=READS, tuned=("blocks.0", "blocks.1")),
     "Nothing": None,
 }
 FIELDS: dict[str, tuple[Any, str]] = {  # found before anything is built
@@ -134,20 +157,54 @@ def test_its_weights_are_those_of_the_file_whatever_their_names(tmp_path: Path) 
         backbone.load()
 
 
-def test_it_is_tuned_where_it_says_and_composed(tmp_path: Path) -> None:
+def test_it_is_tuned_where_it_says() -> None:
     backbone = Backbone("their_backbones:Good")
-    assert backbone.input == READS and backbone.shape == Shape(6, 2, 228, "it is a network of your own")
+    assert backbone.input == READS and backbone.shape == Shape(6, 2, 228, "it is a network of your own", blocks=False)
     assert list(tuned_layers(backbone.load())) == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "settings"),
+    [
+        ("Good", "ita-lora", {**ITA, "lr": 0.05, "rank": 2}),
+        ("Tied", "ita-lora", {**ITA, "lr": 0.05, "rank": 2}),
+        ("Tied", "tmc", {"lr": 0.05}),
+    ],
+)
+def test_it_is_composed_as_it_was_trained(name: str, method: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    backbone = Backbone(f"their_backbones:{name}")
     benchmark = two_tasks(backbone)
-    settings = {**ITA, "lr": 0.05, "rank": 2}
-    sequence = IncrementalSequence(benchmark, "ita-lora", settings, backbone=backbone, artifacts=tmp_path)
+    sequence = IncrementalSequence(benchmark, method, settings, backbone=backbone, artifacts=tmp_path)
     assert len(run(sequence)) == 2
     images = next(iter(benchmark.evaluation[0].batches(3, None, shuffle=False))).x
     wanted = sequence.method.predict(images)
-    pool, network = VectorPool(tuple(vector_folders(tmp_path))), ComposedNetwork(backbone, torch.device("cpu"))
+    pool = VectorPool(tuple(vector_folders(tmp_path)))
+    network = network_for(pool, backbone, torch.device("cpu"))
     network.compose(pool, [0.5, 0.5], pool.head())
-    assert set(network.theta_0) == {"first.weight", "second.weight"}
+    assert {f"{each}.weight" for each in tuned_layers(backbone.load())} <= set(network.theta_0)
     torch.testing.assert_close(network.predict(images), wanted)
+
+
+@pytest.mark.parametrize("method", ["tmc", "tak"])
+def test_tangents_are_refused_before_any_work_without_blocks(method: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"^{method}: backbone 'their_backbones:Good' has no `blocks`"):
+        plan_search(SearchRequest("digits", method, backbone="their_backbones:Good", storage=tmp_path))
+
+
+def test_each_load_is_a_network_of_its_own_with_weights_that_can_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = build().requires_grad_(False)
+    made.register_parameter("count", nn.Parameter(torch.tensor(3), requires_grad=False))
+    before = {name: value.clone() for name, value in made.state_dict().items()}
+    monkeypatch.setattr(
+        sys.modules["their_backbones"], "Good", OwnBackbone(build=lambda: made, input=READS, tuned=TUNED)
+    )
+    backbone = Backbone("their_backbones:Good")
+    first = backbone.load()
+    assert [name for name, each in first.named_parameters() if not each.requires_grad] == ["count"]
+    with torch.no_grad():
+        first.get_parameter("first.weight").add_(1)
+    torch.testing.assert_close(dict(backbone.load().state_dict()), before)
+    assert not any(each.requires_grad for each in made.parameters())
 
 
 def test_a_file_of_weights_replaces_its_own(tmp_path: Path) -> None:
@@ -178,6 +235,7 @@ def test_the_global_generator_is_as_before() -> None:
         ("Double", "must give features torch.float32 (2, 6), as num_features says, got torch.float64 (2, 6)"),
         ("Gone", "tuned: it has no layer whose name ends in 'third'"),
         ("Whole", "tuned: 'whole' must be a Linear, got Identity"),
+        ("Locked", "copy.deepcopy of what build returns failed (TypeError: cannot pickle '_thread.lock' object"),
         ("Nothing", "'Nothing' must be an OwnBackbone, got nothing of that name"),
         ("Missing", "a file names this code, you did not"),
     ],

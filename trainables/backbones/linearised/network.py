@@ -90,7 +90,8 @@ class LinearisedFeatures:
         """Return phi and J_phi tau, `(b, d)` each."""
         with forward_ad.dual_level():
             duals = {name: forward_ad.make_dual(leaf, tau[name].detach()) for name, leaf in self.theta_0.items()}
-            both = features(partial(functional_call, self.vit, duals), images, self.precision, self.device)
+            at_theta_0 = partial(functional_call, self.vit, duals, tie_weights=False)  # each name has a tau of its own
+            both = features(at_theta_0, images, self.precision, self.device)
             value, derivative = forward_ad.unpack_dual(both)
             assert derivative is not None
             return value, derivative

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trainables.errors import InputError
-from trainables.methods.contract import Scenario
+from trainables.methods.contract import Scenario, require_blocks
 from trainables.methods.hyperparameters import Count, NonNegative, Positive, PositiveCount, ProbingConfig, Share
 from trainables.methods.tak.generic import read_generic
 from trainables.methods.tak.references import FeatureReferences
@@ -37,11 +37,13 @@ class TAKConfig(ProbingConfig):
 
 
 def validate(config: TAKConfig, scenario: Scenario) -> None:
-    """Check that generic references have their file and that it is of the backbone.
+    """Check that the backbone has blocks, and that generic references have their file and that it is of the backbone.
 
     Raises:
-        InputError: If there is no such file, it is damaged or of another backbone, or a file is given without need.
+        InputError: If the backbone has none, there is no such file, it is damaged or of another backbone, or a file is
+            given without need.
     """
+    require_blocks("tak", scenario)
     if config.references == "generic":
         if not config.factors:
             raise InputError(
