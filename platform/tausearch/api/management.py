@@ -22,6 +22,7 @@ from tausearch.runs import (
     driver_lock,
     is_driven,
     read_spec,
+    require_unmistakable,
     write_results,
 )
 from tausearch.studies import load_best, with_renamed_source
@@ -108,6 +109,7 @@ def rename_run(storage: Storage, old: str, new: str) -> list[str]:
             is no valid name.
     """
     directory, target = storage.run(old), storage.run(new)
+    require_unmistakable(new)
     spec = read_spec(directory)
     get_method(spec.method)  # its best file is read with this code; refused before anything has changed
     renamed, runs = spec.model_copy(update={"name": new}), storage.runs()

@@ -414,8 +414,8 @@ def _headline(run: Run, *, on_cluster: bool) -> str:
     if parts_of(spec) is not None:
         number = counted(number, "part") if isinstance(number, int) else f"{number} parts"
     if isinstance(spec, FinalSpec):
-        orders = spec.protocol.class_orders
-        each = "" if orders is None else f" with each of the class orders {' '.join(map(str, orders))}"
+        orders = spec.protocol.orders_text
+        each = orders and f" with each of the {orders}"
         trials = f"seeds {' '.join(map(str, spec.seeds))}{each}"
     return (
         f"{spec.purpose} {spec.name}: {spec.method} on {spec.benchmark}, {trials}, {number} at a time,"

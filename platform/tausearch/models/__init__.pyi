@@ -60,6 +60,7 @@ from .results import (
     ExportForm as ExportForm,
     accuracy_table as accuracy_table,
     code_change_lines as code_change_lines,
+    code_difference_lines as code_difference_lines,
     read_compositions as read_compositions,
     still_answered_line as still_answered_line,
     with_renamed_run as with_renamed_run,

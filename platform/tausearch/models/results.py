@@ -259,6 +259,22 @@ def code_change_lines(directory: RunDirectory, result: CompositionResult) -> lis
     return []
 
 
+def code_difference_lines(results: Sequence[CompositionResult]) -> list[str]:
+    """Return a line for each name of the user's code that was not the same in all compositions that ran it.
+
+    No file says which of them is older, so the line only sets those apart that ran the same code.
+    """
+    made: dict[str, dict[str, list[str]]] = {}
+    for result in results:
+        for name, digest in result.code_digests.items():
+            made.setdefault(name, {}).setdefault(digest, []).append(result.label)
+    return [
+        f"the code of {name} has changed between {' and '.join(', '.join(labels) for labels in groups.values())}"
+        for name, groups in made.items()
+        if len(groups) > 1
+    ]
+
+
 def with_renamed_run(directory: RunDirectory, old: str, new: str) -> list[CompositionResult]:
     """Return the compositions of a run that name another run, with the new name of that one.
 

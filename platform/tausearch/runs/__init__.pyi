@@ -11,6 +11,7 @@ from .choices import (
     choice_remark as choice_remark,
     search_of as search_of,
     trains_another as trains_another,
+    unreadable_finals_of as unreadable_finals_of,
 )
 from .constraints import (
     Constraint as Constraint,
@@ -144,6 +145,7 @@ from .status import (
 from .storage import (
     DEFAULT_CACHE_SIZE as DEFAULT_CACHE_SIZE,
     DEFAULT_STORAGE as DEFAULT_STORAGE,
+    PAPER as PAPER,
     RunError as RunError,
     Storage as Storage,
     StorageError as StorageError,
@@ -152,6 +154,7 @@ from .storage import (
     open_storage as open_storage,
     replace_text as replace_text,
     replacing as replacing,
+    require_unmistakable as require_unmistakable,
     storage_option as storage_option,
 )
 from .trials import (

@@ -10,9 +10,12 @@ from checked_input.text_files import TextFileError
 from checked_input.yaml_text import read_yaml
 from search_spaces import Scalar
 from tausearch.runs.directories import RunDirectory
+from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.specs.final import FinalSpec
+from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.storage import Storage
 from tausearch.runs.trials import TrialSummary
+from trainables.errors import InputError
 
 
 def choice_remark(directory: RunDirectory, final: FinalSpec) -> str:
@@ -38,6 +41,20 @@ def search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:
         return None
     directory = storage.run(final.source)
     return directory if final.is_of(final.source, _plain(directory.spec_file).get("id", "")) else None
+
+
+def unreadable_finals_of(storage: Storage, search: RunSpec) -> list[InputError]:
+    """Return why runs cannot be read that may be final runs of a search; one that is surely another run is left out."""
+
+    def read(directory: RunDirectory) -> None:
+        try:
+            read_spec(directory)
+        except InputError:
+            content = _plain(directory.spec_file)
+            if content.get("purpose", "final") == "final" and content.get("source", search.name) == search.name:
+                raise
+
+    return storage.read_each(read)[1]
 
 
 def whole_choice(directory: RunDirectory, chosen: TrialSummary) -> dict[str, Scalar]:

@@ -22,7 +22,7 @@ from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.kinds import AnySpec, changed_fields
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
-from tausearch.runs.storage import Storage, nearest_folder, open_storage, run_command
+from tausearch.runs.storage import Storage, nearest_folder, open_storage, require_unmistakable, run_command
 from trainables.errors import InputError
 from trainables.methods import get_method
 from trainables.user_code import changed, code_option, digests_of
@@ -38,7 +38,8 @@ def new_run(
     Without a name, it is the first of `stem-1`, `stem-2`, ... that is free. `write` says whether it may be made next.
 
     Raises:
-        InputError: If the name is taken or not allowed, or with `write` if the storage cannot be written or is full.
+        InputError: If the name is taken, not allowed or mistakable, or with `write` if the storage cannot be written or
+            is full.
     """
     root = open_storage(storage, write=write)
     if write:
@@ -46,6 +47,8 @@ def new_run(
     directory = root.run(name or root.free_name(stem))
     if directory.path.exists() and not (resume_if_exists and directory.exists()):
         raise InputError(_taken(directory))
+    if not directory.path.exists():
+        require_unmistakable(directory.name)
     return root, directory.name
 
 

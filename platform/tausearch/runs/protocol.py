@@ -35,6 +35,11 @@ class ExperimentProtocol(Strict):
     precision: Precision = "fp32"
     class_orders: tuple[int, ...] | None = None  # seeds, in a final run; None for the benchmark's own order
 
+    @property
+    def orders_text(self) -> str:
+        """The class orders in words; empty for the benchmark's own."""
+        return "" if self.class_orders is None else f"class orders {' '.join(map(str, self.class_orders))}"
+
 
 class DataFacts(Strict):
     """The images of a run, for people who filter runs by their data; not part of the protocol."""

@@ -23,6 +23,7 @@ T = TypeVar("T")
 DEFAULT_STORAGE = os.environ.get("TAUSEARCH_STORAGE") or "./tausearch-runs"
 DEFAULT_CACHE_SIZE = 20.0  # a sequence of ten tasks at ViT-B size takes 3.4: an 85 M float Fisher per task
 _RESERVED = ("cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.png", "compare.pdf", "campaigns")
+PAPER = "paper"  # the source of a warm start that is no run
 _MAX_SUGGESTIONS = 5  # run names in an error message
 LONGEST_NAME = 100  # characters
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
@@ -147,6 +148,20 @@ def checked_name(name: str) -> str:
         most = f", at most {LONGEST_NAME} characters, got {len(name)}" if len(name) > LONGEST_NAME else ""
         raise InputError(f"name {shown(name)}: must be {allowed}{most}")
     return name
+
+
+def require_unmistakable(name: str) -> None:
+    """Refuse a name for a new run that a command takes for something else; runs of earlier versions may have it.
+
+    Raises:
+        InputError: If `--warm-start` or `compare` would not take the name for the run.
+    """
+    from trainables.data import BENCHMARKS, PUBLISHED  # imports torch
+
+    if name == PAPER:
+        raise InputError(f"name {name!r}: stands for the paper's choices in --warm-start; choose another")
+    if name in BENCHMARKS or name in PUBLISHED:
+        raise InputError(f"name {name!r}: is that of a benchmark, which `compare` takes it for; choose another")
 
 
 def _modified(path: Path) -> float:

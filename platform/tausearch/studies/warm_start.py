@@ -10,6 +10,7 @@ from pathlib import Path
 from checked_input.names import counted, require_once
 from search_spaces import Dimension, ResolvedSpace, Scalar, paper_points
 from tausearch.runs import (
+    PAPER,
     KnownPoint,
     Record,
     RunDirectory,
@@ -27,7 +28,6 @@ from tausearch.studies.spaces import defaults
 from trainables.errors import InputError, faults_of
 from trainables.methods import get_method
 
-PAPER = "paper"
 BEST_OF_A_RUN = 3  # configurations taken from a search: the order of its best is partly chance
 
 

@@ -324,6 +324,8 @@ class TestRename:
 
     def test_a_folder_that_is_no_run_is_not_replaced(self, storage: Storage) -> None:
         (storage.root / "mine").mkdir()
+        with pytest.raises(InputError, match="name 'paper': stands for the paper's choices"):
+            rename_run(storage, "search", "paper")
         with pytest.raises(InputError, match="name 'mine': is taken in"):
             rename_run(storage, "search", "mine")
 

@@ -165,6 +165,7 @@ def test_a_trial_of_a_class_order_is_called_trial_and_a_seed_seed(spec: SearchSp
     )
     assert (spec.trial_noun, final_spec(spec).trial_noun, ordered.trial_noun) == ("trial", "seed", "trial")
     assert [ordered.class_order(number) for number in range(4)] == [0, 0, 8, 8]
+    assert (final_spec(spec).label(0), ordered.label(3)) == ("seed 0", "seed 1 (class order 8)")
     assert [ordered.trial_config(number, {}, cache=None).benchmark[-13:] for number in (0, 3)] == [
         "class_order=0",
         "class_order=8",

@@ -152,7 +152,7 @@ def show_errors(lines: Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> 
     found = defaultdict[tuple[str, str | None], list[str]](list)
     for trial in trials:
         if trial.status in ("failed", "diverged"):
-            found[trial.status, trial.error].append(_in_its_run(spec, trial))
+            found[trial.status, trial.error].append(spec.label(trial.number).removeprefix(f"{spec.role} "))
     for (status, why), failed in list(found.items())[:_MOST_REASONS]:
         more = f" and {len(failed) - _NAMED_TRIALS} more" if len(failed) > _NAMED_TRIALS else ""
         word = "trial" if spec.purpose == "search" else "seed"
@@ -160,14 +160,6 @@ def show_errors(lines: Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> 
         lines.warn(f"{named} {status}: {why}", "red")
     if len(found) > _MOST_REASONS:
         lines.warn(f"{counted(len(found) - _MOST_REASONS, 'more reason')}: see --format json", "red")
-
-
-def _in_its_run(spec: AnySpec, trial: TrialSummary) -> str:
-    """Return the number of a trial; of a final run its seed, and its class order if it has several."""
-    if spec.purpose == "search":
-        return str(trial.number)
-    order = spec.class_order(trial.number)
-    return str(trial.seed) if order is None else f"{trial.seed} (class order {order})"
 
 
 def show_trust(

@@ -17,6 +17,7 @@ from tausearch.runs import (
     read_spec,
     read_trials,
     search_of,
+    unreadable_finals_of,
 )
 from trainables.errors import InputError
 
@@ -45,7 +46,8 @@ def _alone(storage: Storage, finals: Sequence[FinalSpec]) -> ReportCell:
 def cell_of(storage: Storage, name: str) -> ReportCell:
     """Return a search with a final run of its choice and the names of others, or a final run with its search.
 
-    That is the newest final run without overrides (`--set`), or the newest one if all have overrides.
+    That is the newest final run of what the search chose (without `--set`) in the benchmark's own class order. Without
+    such a run it is one over class orders, and without these the newest one with overrides.
 
     Raises:
         InputError: If there is no such run, or its specification cannot be read.
@@ -59,17 +61,18 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
         search = _search_of(storage, spec)
         state = "final run" if search is None else "search and final run"
         return ReportCell(spec.benchmark, spec.method, search, directory, state)
+    unreadable = tuple(f"{each}; may be a final run of this search" for each in unreadable_finals_of(storage, spec))
     if not (finals := _finals_of(storage, spec)):
-        return ReportCell(spec.benchmark, spec.method, directory, None, "search")
+        return ReportCell(spec.benchmark, spec.method, directory, None, "search", unreadable=unreadable)
     *others, final = finals
     state = "search and final run"
-    return ReportCell(spec.benchmark, spec.method, directory, storage.run(final.name), state, tuple(others))
+    return ReportCell(spec.benchmark, spec.method, directory, storage.run(final.name), state, tuple(others), unreadable)
 
 
 def _finals_of(storage: Storage, search: SearchSpec) -> list[FinalSpec]:
-    """Return the final runs of a search, oldest first, but those with overrides before all others."""
+    """Return the final runs of a search, oldest first: those with overrides, those over class orders, the others."""
     found = [spec for spec in finals_of(storage, search) if _belong(search, spec)]
-    return sorted(found, key=lambda spec: not spec.overrides)
+    return sorted(found, key=lambda spec: (not spec.overrides, spec.protocol.class_orders is None))
 
 
 def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from checked_input.names import counted
 from checked_input.text_files import TextFileError, read_text
-from tausearch.models import evaluation_table, read_compositions, read_evaluation
+from tausearch.models import code_difference_lines, evaluation_table, read_compositions, read_evaluation
 from tausearch.presentation import (
     SearchPlots,
     Table,
@@ -59,6 +59,7 @@ class ReportCell:
     Attributes:
         state: Its progress in a few words: "searched 7/24", "done".
         others: Further final runs of the search, which the page names.
+        unreadable: A line for each run that may be a final run of the search and cannot be read.
     """
 
     benchmark: str
@@ -67,6 +68,7 @@ class ReportCell:
     final: RunDirectory | None
     state: str
     others: tuple[FinalSpec, ...] = ()
+    unreadable: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -140,7 +142,7 @@ class CellView:
 
 def read_cell(cell: ReportCell, drawn: RunPlots | None = None) -> CellView:
     """Read all of a cell. The plots of its search may have been drawn before."""
-    view = CellView(cell)
+    view = CellView(cell, faults=[*cell.unreadable])
     if cell.search is not None:
         with _noting(view.faults, f"search {cell.search.name}"):
             _read_search(view, cell.search, drawn)
@@ -199,7 +201,10 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
             shown.tables.append(tables.task_accuracy_table(status.spec, finished))
             shown.drawn.plots.extend(filter(None, [time_plot(finished, status.spec)]))
     with _noting(view.faults, f"compositions of {directory.name}"):
-        shown.tables.extend(tables.composition_tables(read_compositions(directory, view.faults)))
+        composed = read_compositions(directory, view.faults)
+        shown.tables.extend(tables.composition_tables(composed))
+        if differences := code_difference_lines(composed):
+            shown.facts["compositions"] = "; ".join(differences)
     with _noting(view.faults, f"evaluation of {directory.name}"):
         if (found := read_evaluation(directory)) is not None:
             shown.tables.append(evaluation_table(found))
@@ -274,8 +279,9 @@ def _beside_bounds(beside: BesideBounds) -> str:
 
 
 def _others(specs: Sequence[FinalSpec]) -> dict[str, str]:
-    """Name final runs that the page does not show, with what was overridden in each."""
-    named = [f"{spec.name} ({_overridden(spec)})" if spec.overrides else spec.name for spec in specs]
+    """Name final runs that the page does not show, with what sets each apart: class orders, and what was overridden."""
+    apart = [", ".join(filter(None, (spec.protocol.orders_text, _overridden(spec)))) for spec in specs]
+    named = [f"{spec.name} ({what})" if what else spec.name for spec, what in zip(specs, apart, strict=True)]
     return {"other final runs": ", ".join(named)} if named else {}
 
 

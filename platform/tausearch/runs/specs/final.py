@@ -81,7 +81,8 @@ class FinalSpec(RunSpec):
 
     def label(self, number: int) -> str:
         """Return the name of a trial for people."""
-        return f"seed {self.seed_of(number)}"
+        order = self.class_order(number)
+        return f"seed {self.seed_of(number)}" + ("" if order is None else f" (class order {order})")
 
     def class_order(self, number: int) -> int | None:
         """Return the seed of the class order of a trial; all seeds of the first order come first."""

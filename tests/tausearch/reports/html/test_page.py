@@ -328,6 +328,15 @@ def test_a_single_run_brings_the_other_along(storage: Storage) -> None:
     assert found.final == newer and [each.name for each in found.others] == ["with-lr", "the-final"]
     assert read_cell(found).final.facts["other final runs"] == "with-lr (lr=0.002), the-final"  # type: ignore[union-attr]
     assert read_cell(cell_of(storage, "with-lr")).final.facts["overridden"] == "lr=0.002"  # type: ignore[union-attr]
+    protocol = search_spec().protocol.model_copy(update={"class_orders": (3,)})
+    make_final(storage, "over-orders", protocol=protocol)
+    make_final(storage, "damaged").spec_file.write_text("{")
+    make_final(storage, "damaged-elsewhere", source="another").spec_file.write_text("purpose: final\nsource: another")
+    view = read_cell(cell_of(storage, "the-search"))
+    assert view.cell.final == newer, "the benchmark's own class order leads, though it is older"
+    assert view.final is not None and "over-orders (class orders 3)" in view.final.facts["other final runs"]
+    (fault,) = view.faults
+    assert "damaged/run.yaml" in fault and fault.endswith("may be a final run of this search")
     with pytest.raises(InputError, match="no run named 'none'"):
         cell_of(storage, "none")
     (search.record / "trial-00000.parquet").write_bytes(b"no parquet")

@@ -229,6 +229,20 @@ def test_compositions_without_some_classes_stand_apart_and_rows_are_named() -> N
     assert report_tables.composition_tables([]) == [] and composed("drop-2").title == "drop-2"
 
 
+def test_compositions_made_by_different_code_are_set_apart(tmp_path: Path) -> None:
+    final = make_final(Storage(tmp_path))
+    for label, digest in (("old", "1"), ("older", "1"), ("new", "2"), ("plain", "")):
+        digests = {"my_rule:Mine": digest} if digest else {}
+        about = {"runs": ("the-final",), "benchmark": "digits", "weights": (0.5, 0.5), "seeds": (0,)}
+        CompositionResult(label=label, accuracies=((50.0, 40.0),), code_digests=digests, **about).save(final)  # type: ignore[arg-type]
+    view = read_cell(cell_of(Storage(tmp_path), "the-final"))
+    assert view.final is not None
+    assert view.final.facts["compositions"] == "the code of my_rule:Mine has changed between new and old, older"
+    (final.compositions / "new.json").unlink()
+    view = read_cell(cell_of(Storage(tmp_path), "the-final"))
+    assert view.final is not None and "compositions" not in view.final.facts
+
+
 def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
     rows = ((10.0, 80.0), (70.0, 20.0))
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), rows)
@@ -236,7 +250,7 @@ def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
     result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
     table = evaluation_table(result)
     assert [table.texts[place][0] for place in table.emphasis] == ["unlearned, subtract"]
-    assert table.texts[0] == ["specialised on tasks 1, 2", "52.00", "+2.00", "", ""]
+    assert table.texts[0] == ["specialised on tasks 1, 2, which are all", "52.00", "", "", ""]
     assert table.texts[1] == ["unlearned, drop", "15.00", "-35.00", "75.00", "+25.00"]
     assert as_html([table]) in Evaluated(result, None)._repr_html_()
     assert Evaluations([Evaluated(result, None)] * 2)._repr_html_().count(as_html([table])) == 2
