@@ -196,7 +196,7 @@ def selected_runs(directory: CampaignDirectory, *, with_paper: bool = False) -> 
         InputError: If there is no such campaign, or its file cannot be read.
     """
     cells = read_cells(directory).cells
-    return ComparisonScope([cell.final for cell in cells], matrix_order(cells), with_paper)
+    return ComparisonScope([cell.final for cell in cells], matrix_order(cells), with_paper, directory.name)
 
 
 def _report_cell(storage: Storage, each: CellStatus) -> ReportCell:

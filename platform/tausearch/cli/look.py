@@ -162,7 +162,10 @@ def compare(
     ablation: Annotated[bool, typer.Option("--ablation", help="By what is regularised, a method a line.")] = False,
     figure: Annotated[
         Path | None,
-        typer.Option(callback=options.with_home, help="Picture to draw [default: compare.png in the storage folder]."),
+        typer.Option(
+            callback=options.with_home,
+            help="Picture to draw [default: compare.png in the storage folder; of named benchmarks compare-NAMES.png].",
+        ),
     ] = None,
     campaign: Annotated[str | None, typer.Option(help="Only this campaign's runs, in the order of its file.")] = None,
     paper: Annotated[bool, typer.Option("--paper", help="With the paper's rows, in latex and markdown.")] = False,

@@ -49,7 +49,10 @@ class EvaluationResult(Strict):
     label: str = EVALUATION
 
     def specialisation(self) -> dict[str, Score]:
-        """Return `target`, `target_gain` and `control` over the seeds; see `Specialisation` of the paper."""
+        """Return `target`, `target_gain` and `control` over the seeds; see `Specialisation` of the paper.
+
+        Up to three tasks all are kept, and there is `target` alone.
+        """
         return _scores_over_seeds([_specialised(each, self.kept) for each in self.seeds])
 
     def unlearning(self, mode: str) -> dict[str, Score]:
@@ -81,7 +84,8 @@ def read_evaluation(directory: RunDirectory) -> EvaluationResult | None:
 
 def evaluation_table(result: EvaluationResult) -> Table:
     """Return specialisation and unlearning by the paper's protocol, test accuracy in percent."""
-    kept = f"specialised on tasks {', '.join(map(str, result.kept))}"
+    whole = ", which are all" if len(result.kept) == len(result.seeds[0].whole) else ""
+    kept = f"specialised on tasks {', '.join(map(str, result.kept))}{whole}"
     summaries = {kept: result.specialisation()}
     summaries |= {f"unlearned, {reading}": result.unlearning(reading) for reading in UNLEARNING_MODES}
     parts = ("target", "target_gain", "control", "control_gain")
@@ -97,8 +101,9 @@ def evaluation_table(result: EvaluationResult) -> Table:
 
 def _specialised(each: EvaluatedSeed, kept: Sequence[int]) -> dict[str, float]:
     target, control = _split(each.specialised, kept)
-    found = {"target": target, "target_gain": target - _split(each.whole, kept)[0]}
-    return found if control is None else {**found, "control": control}
+    if control is None:  # all tasks are kept, which is the whole composition: there is no gain to speak of
+        return {"target": target}
+    return {"target": target, "target_gain": target - _split(each.whole, kept)[0], "control": control}
 
 
 def _unlearned(each: EvaluatedSeed, mode: str) -> dict[str, float]:

@@ -156,7 +156,7 @@ def test_the_protocol_has_the_reading_of_the_paper_in_bold_and_its_numbers_in_it
     found = EvaluationResult(**about, kept=(1, 2), seeds=tuple(seeds))  # type: ignore[arg-type]
     table = evaluation_table(found)
     assert table.texts == [
-        ["specialised on tasks 1, 2", "52.00 ± 0.00", "+1.50 ± 0.71", "", ""],
+        ["specialised on tasks 1, 2, which are all", "52.00 ± 0.00", "", "", ""],
         ["unlearned, drop", "15.00 ± 0.00", "-35.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
         ["unlearned, negate", "10.00 ± 0.00", "-40.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],
         ["unlearned, subtract", "12.00 ± 0.00", "-38.50 ± 0.71", "75.00 ± 0.00", "+24.50 ± 0.71"],

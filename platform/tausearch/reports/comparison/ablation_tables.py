@@ -12,7 +12,7 @@ from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import PaperResults, paper_results
 from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults, describe, latest_per_key
-from tausearch.reports.comparison.tables import label, score_text
+from tausearch.reports.comparison.tables import accuracy_text, label
 from tausearch.runs import Storage, storage_option
 
 VARIANTS = ("all", "head", "none")
@@ -35,9 +35,9 @@ class AblationRow:
     paper: dict[str, float]
 
     @property
-    def run_names(self) -> list[str]:
-        """The names of our runs."""
-        return [run.spec.name for run in self.ours.values()]
+    def run_names(self) -> str:
+        """The names of our runs, in the order of the variants."""
+        return ", ".join(self.ours[name].spec.name for name in VARIANTS if name in self.ours)
 
 
 def ablations(
@@ -83,13 +83,11 @@ def ablation_tables(rows: Sequence[AblationRow]) -> list[Table]:
     for benchmark in dict.fromkeys(row.benchmark for row in rows):
         columns = text_columns("method")
         for name in VARIANTS:
-            columns += numbers(f"{name}: ours", format=score_text) + numbers(f"{name}: paper", format=percent)
+            columns += numbers(f"{name}: ours", format=accuracy_text) + numbers(f"{name}: paper", format=percent)
+        columns += text_columns("runs")
         title = f"{benchmark}: final accuracy by what is regularised, percent"
         here = [row for row in rows if row.benchmark == benchmark]
-        names = [label(row.method, row.settings) for row in here]
-        of_runs = [f"{name}: {', '.join(row.run_names)}" for name, row in zip(names, here, strict=True)]
-        shown = [long if names.count(name) > 1 else name for name, long in zip(names, of_runs, strict=True)]
-        cells = [(name, *_cells(row)) for name, row in zip(shown, here, strict=True)]
+        cells = [(label(row.method, row.settings), *_cells(row), row.run_names) for row in here]
         tables.append(Table(title, columns, cells))
     return tables
 
@@ -111,8 +109,7 @@ def _row(variants: dict[str, FinalRunResults], paper: PaperResults) -> AblationR
 
 
 def _cells(row: AblationRow) -> tuple[object, ...]:
-    ours = {name: run.accuracy for name, run in row.ours.items()}
-    pairs = ((ours.get(name), row.paper.get(name)) for name in VARIANTS)
+    pairs = ((row.ours.get(name), row.paper.get(name)) for name in VARIANTS)
     return tuple(value for pair in pairs for value in pair)
 
 

@@ -25,6 +25,9 @@ from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_
 from tausearch.reports.comparison.transfers import TransferMatrix, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark, storage_option
 from trainables.errors import InputError
+from trainables.user_code import file_name
+
+_LONGEST_STEM = 150  # letters of the name of a picture
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class ComparisonScope:
     runs: Collection[str] | None = None  # names of final runs; None for all
     order: MatrixOrder = MatrixOrder()
     with_paper: bool = False
+    campaign: str = ""  # whose runs these are
 
 
 def show_comparison(
@@ -45,7 +49,8 @@ def show_comparison(
 ) -> None:
     """Print final runs beside the paper's results; see `printing.show`.
 
-    The picture is drawn to `figure`, by default `compare.png` in the storage folder.
+    The picture is drawn to `figure`, by default `compare.png` in the storage folder, of some benchmarks or a campaign
+    with their names in its own.
 
     Raises:
         InputError: If the picture cannot be written.
@@ -59,18 +64,22 @@ def show_comparison(
             without = [name for name in without if name in chosen.runs]
         named = list(dict.fromkeys(benchmarks))
         comparisons = compare(runs, paper_results(), named, chosen.order)
-        drawn = _draw(comparisons, figure, storage) if runs or figure is not None else None
+        usual = _usual_figure(storage, chosen.campaign, named)
+        drawn = _draw(comparisons, figure, usual) if runs or figure is not None else None
         rows = rows_as_dicts(comparisons)
         about = {"source": paper_results().source, "figure": None if drawn is None else str(drawn)}
         content = {**about, "rows": rows, "without_results": without}
-        notes = list(_notes(comparisons, without, {run.spec.benchmark for run in runs}))
+        train = f"{tool()} train BEST.yaml{storage_option(storage.root)}"
+        missing = list(_missing(comparisons, {run.spec.benchmark for run in runs}, train))
         if chosen.runs is not None and not runs:
-            notes.insert(0, "no final run of this campaign has a finished seed yet")
+            missing.insert(0, "no final run of this campaign has a finished seed yet")
+        waiting = [f"without results yet: {', '.join(without)}"] if without else []
         csv_rows = comparison_csv_rows(comparisons)
         order = replace(chosen.order, benchmarks=named or chosen.order.benchmarks)
         matrix = result_matrix(runs, paper_results(), order, with_paper=chosen.with_paper)
         table, lack = matrix_table(matrix, paper_results()), _lack(matrix) if chosen.with_paper else ""
-        empty = "" if matrix.rows else "\n".join(notes)
+        empty = "" if matrix.rows else "\n".join([*missing, *waiting])
+        notes = [*missing, *_notes(comparisons), *waiting]
         return ComparisonOutput(content, csv_rows, _tables(comparisons), empty, notes, drawn, table, lack)
 
     show(storage, benchmarks, output_format, answer)
@@ -108,8 +117,9 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: Ou
 
 def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str], train: str) -> ComparisonOutput:
     notes = [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
-    if left_out := sum(matrix.left_out for matrix in matrices):
-        notes.append(f"left out, because judged under another protocol or on other images than the rest: {left_out}")
+    if left_out := [name for matrix in matrices for name in matrix.left_out]:
+        why = "judged under another protocol or on other images than the rest"
+        notes.append(f"left out, because {why}: {', '.join(left_out)}")
     return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_csv_rows(matrices),
@@ -123,11 +133,17 @@ def _tables(comparisons: Sequence[Comparison]) -> list[Table]:
     return [table for each in comparisons for table in comparison_tables(each, paper_results())]
 
 
-def _notes(comparisons: Sequence[Comparison], without: Sequence[str], ran: Collection[str]) -> Iterator[str]:
+def _missing(comparisons: Sequence[Comparison], ran: Collection[str], train: str) -> Iterator[str]:
+    """Yield a line for each benchmark without a final run: what is shown in its place, and how to make one."""
     there = f"; there are final runs on: {', '.join(map(shlex.quote, sorted(ran)))}" if ran else ""
     for comparison in comparisons:
-        if not (comparison.rows or comparison.not_compared):
-            yield f"{comparison.benchmark}: no final run, and the paper does not have it{there}"
+        if comparison.benchmark not in ran:
+            lack = "all rows are the paper's" if comparison.rows else f"and the paper does not have it{there}"
+            make = f"make one with: {train} --benchmark {shlex.quote(comparison.benchmark)}"
+            yield f"{comparison.benchmark}: no final run, {lack}; {make}"
+
+
+def _notes(comparisons: Sequence[Comparison]) -> Iterator[str]:
     if any(comparison.rows for comparison in comparisons):
         yield "ours: mean ± standard deviation (seeds)"
         shown = {name for table in _tables(comparisons) for name in table.header}
@@ -140,13 +156,18 @@ def _notes(comparisons: Sequence[Comparison], without: Sequence[str], ran: Colle
         for run in (row.ours for row in (*comparison.rows, *comparison.not_compared)):
             if run is not None and run.choice_remark:
                 yield f"{run.spec.name}: {run.choice_remark}"
-    if without:
-        yield f"without results yet: {', '.join(without)}"
 
 
-def _draw(comparisons: Sequence[Comparison], figure: Path | None, storage: Storage) -> Path | None:
+def _usual_figure(storage: Storage, campaign: str, benchmarks: Sequence[str]) -> Path:
+    """Return the file of a picture that no option names, another one for each choice of runs."""
+    of = [*([f"campaign-{campaign}"] if campaign else []), *map(shown_benchmark, benchmarks)]
+    path = storage.comparison_figure
+    return path.with_stem(file_name("-".join([path.stem, *of]))[:_LONGEST_STEM])
+
+
+def _draw(comparisons: Sequence[Comparison], figure: Path | None, usual: Path) -> Path | None:
     """Draw the picture. Unasked, nothing is drawn without rows, and a file that cannot be written is no error."""
-    path = figure or storage.comparison_figure
+    path = figure or usual
     if any(map(drawn_rows, comparisons)):
         path.parent.mkdir(parents=True, exist_ok=True)  # `require_picture` has seen that it can be
     elif figure is None:

@@ -27,7 +27,8 @@ def matrices_as_dicts(matrices: Sequence[TransferMatrix]) -> list[dict[str, Any]
             "precision": matrix.precision,
             "tuned_on": list(matrix.tuned_on),
             "judged_on": list(matrix.judged_on),
-            "left_out": matrix.left_out,
+            "left_out": len(matrix.left_out),
+            "left_out_runs": list(matrix.left_out),
             "cells": [
                 {
                     "tuned_on": cell.tuned_on,
@@ -67,6 +68,7 @@ def run_as_dict(run: FinalRunResults) -> dict[str, Any]:
         "accuracy": run.accuracy.mean,
         "std": run.accuracy.std,
         "seeds": run.accuracy.seeds,
+        "mean_over": run.seeds_text,
         "class_orders": None if orders is None else list(orders),
         **_mean_and_deviation("average_incremental_accuracy", "average_incremental_std", run.incremental),
         **_mean_and_deviation("pooled_accuracy", "pooled_std", run.pooled),
@@ -83,7 +85,8 @@ def _mean_and_deviation(mean: str, deviation: str, score: Score | None) -> dict[
 
 
 _OURS = (
-    *("run", "accuracy", "std", "seeds", "class_orders", "average_incremental_accuracy", "average_incremental_std"),
+    *("run", "accuracy", "std", "seeds", "mean_over", "class_orders"),
+    *("average_incremental_accuracy", "average_incremental_std"),
     *("pooled_accuracy", "pooled_std", "forgetting", "forgetting_std"),
     *("tuned_on", "other_runs"),
 )

@@ -66,13 +66,19 @@ class ComparisonOutput:
     @property
     def markdown(self) -> str:
         """The Markdown form."""
-        return as_markdown(self._captioned if self.matrix is None else [self.matrix, *self.tables])
+        whole = self._captioned if self.matrix is None else [self.matrix, *self.tables]
+        return as_markdown([table for table in whole if table.rows])
 
     @property
     def latex(self) -> str:
         """The LaTeX form."""
         comment = f"% {self.lack}\n" if self.lack else ""
         return comment + as_latex(self._captioned if self.matrix is None else [self.matrix])
+
+    @property
+    def matrix_rows(self) -> Sequence[object]:
+        """The rows of the matrix; without a matrix the tables, which then stand for it."""
+        return self.tables if self.matrix is None else self.matrix.rows
 
     @property
     def _captioned(self) -> list[Table]:
@@ -116,7 +122,7 @@ def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
         print(answer.lack, file=sys.stderr)
     if output_format == "json":
         print_json(answer.content)
-    elif answer.empty and not answer.tables:
+    elif answer.empty and not (answer.matrix_rows if output_format == "latex" else answer.tables):
         _say(answer.empty, output_format)
     elif output_format == "csv":
         print(as_csv(rows_as_table(answer.csv_rows)), end="")

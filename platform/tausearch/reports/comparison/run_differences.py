@@ -14,7 +14,7 @@ from tausearch.reports.comparison.csv_rows import run_as_dict
 from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, print_answer
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, read_final_run
-from tausearch.reports.comparison.tables import label, score_text
+from tausearch.reports.comparison.tables import accuracy_text, label
 from tausearch.runs import AccuracyOf, Score, Storage, read_accuracies, shown_benchmark
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
@@ -109,14 +109,14 @@ def differences(runs: Sequence[FinalRunResults], accuracies: Sequence[AccuracyOf
 def difference_table(found: Sequence[RunDifference]) -> Table:
     """Return a table with a row for each run; its title names the benchmark if all runs are on the same one."""
     columns = [
-        *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", score_text, right=True)),
+        *(Column("run", wrap=True), Column("method", wrap=True), Column("final accuracy", accuracy_text, right=True)),
         *(Column(_DIFFERENCE, right=True), *text_columns("over")),
     ]
     benchmarks = {each.run.spec.benchmark for each in found}
     of = f"{shown_benchmark(*benchmarks)}: " if len(benchmarks) == 1 else ""
     title = f"{of}final accuracy, percent, and the difference from {found[0].run.spec.name}, points"
     rows = [
-        (run.spec.name, label(run.spec.method, describe(run.settings)), run.accuracy, each.text, each.basis)
+        (run.spec.name, label(run.spec.method, describe(run.settings)), run, each.text, each.basis)
         for each in found
         for run in [each.run]
     ]

@@ -14,13 +14,13 @@ from tausearch.runs import Score
 INCREMENTAL, POOLED = "average incremental", "all classes"
 
 
-def score_text(score: Score) -> str:
-    """Return `77.79 ± 0.26 (3)`: mean, standard deviation, seeds."""
-    return f"{score.text()} ({score.seeds})"
+def accuracy_text(run: FinalRunResults) -> str:
+    """Return `FinalRunResults.accuracy_text`, for a column."""
+    return run.accuracy_text
 
 
 _METHOD = Column("method", wrap=True)
-_OURS = Column("ours", score_text, right=True)
+_OURS = Column("ours", accuracy_text, right=True)
 _MEANS = tuple(Column(name, percent, right=True, minor=True) for name in (INCREMENTAL, POOLED, "forgetting"))
 _RUN = Column("run", wrap=True, minor=True)
 _BESIDE = (
@@ -73,14 +73,14 @@ def _row_beside_paper(row: ComparisonRow) -> tuple[object, ...]:
     if ours is None:
         return (name, None, theirs, None, None, *[None] * len(_MEANS), forgetting, None)
     means = _means(ours)
-    return (name, ours.accuracy, theirs, row.difference, _verdict(row), *means, forgetting, _run(row, ours))
+    return (name, ours, theirs, row.difference, _verdict(row), *means, forgetting, _run(row, ours))
 
 
 def _not_compared_row(row: ComparisonRow) -> tuple[object, ...]:
     assert row.ours is not None
     name, why = label(row.method, describe(row.settings)), "; ".join(row.not_comparable)
     protocol = row.ours.spec.protocol
-    return (name, row.ours.accuracy, why, *_means(row.ours), protocol_text(protocol), _run(row, row.ours))
+    return (name, row.ours, why, *_means(row.ours), protocol_text(protocol), _run(row, row.ours))
 
 
 def _verdict(row: ComparisonRow) -> str:
@@ -103,7 +103,7 @@ def _means(run: FinalRunResults) -> list[float | None]:
 
 
 def _transferred(cell: TransferCell) -> str:
-    text = score_text(cell.run.accuracy)
+    text = cell.run.accuracy_text
     if cell.tuned_on == cell.judged_on:
         return text
     if cell.loss is None:

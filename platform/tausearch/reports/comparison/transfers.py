@@ -48,8 +48,7 @@ class TransferMatrix:
     Attributes:
         settings: See `FinalRunResults.marks`; empty for the method as it is.
         cells: The cells, by (tuned on, judged on).
-        left_out: Number of runs that were judged under another protocol or on other images than the rest of their
-            column.
+        left_out: The runs that were judged under another protocol or on other images than the rest of their column.
     """
 
     method: str
@@ -57,7 +56,7 @@ class TransferMatrix:
     backbone: str
     precision: str
     cells: dict[tuple[str, str], TransferCell]
-    left_out: int
+    left_out: tuple[str, ...]
 
     @property
     def tuned_on(self) -> tuple[str, ...]:
@@ -99,7 +98,7 @@ def _matrix(runs: Sequence[FinalRunResults], benchmarks: Collection[str]) -> Tra
         for tuned_on, run in sorted(column.items()):
             cells[tuned_on, judged_on] = TransferCell(tuned_on, judged_on, run, column.get(judged_on))
     kept = {judged_on: [run.conditions for run in column.values()] for judged_on, column in columns.items()}
-    left_out = sum(run.conditions not in kept[run.spec.benchmark] for run in taking_part)
+    left_out = tuple(run.spec.name for run in taking_part if run.conditions not in kept[run.spec.benchmark])
     first = runs[0].spec
     backbone, precision = first.protocol.backbone, first.protocol.precision
     return TransferMatrix(first.method, runs[0].marks, backbone, precision, cells, left_out)

@@ -93,7 +93,7 @@ def test_every_form_has_the_same(storage: Storage, capsys: pytest.CaptureFixture
 def test_the_paper_stands_beside_a_variant_that_did_not_run_here(storage: Storage) -> None:
     rows = [row for row in ablations(read_final_runs(storage)[0], paper_results()) if row.method == "ita-ia3"]
     (table,) = ablation_tables(rows)
-    assert table.texts == [["ita-ia3", "", "90.66", "", "90.48", "80.00 (1)", "88.43"]]
+    assert table.texts == [["ita-ia3", "", "90.66", "", "90.48", "80.00 (1)", "88.43", "ia3"]]
 
 
 def test_what_else_was_set_makes_a_row_in_whatever_order_it_was_set(
@@ -154,11 +154,11 @@ def test_a_setting_that_the_paper_lacks_has_no_paper_though_the_plain_variant_di
     assert row.ours.keys() == {"none", "head"} and row.paper == {}
 
 
-def test_rows_of_one_method_under_two_protocols_name_their_runs(tmp_path: Path) -> None:
+def test_rows_name_their_runs_as_of_one_method_under_two_protocols(tmp_path: Path) -> None:
     storage = open_storage(tmp_path, write=True)
     for precision in ("fp32", "bf16"):
         for variant in ("all", "none"):
             about: dict[str, Any] = {"overrides": {"regularise": variant}, "protocol": {"precision": precision}}
             make_final_run(storage, f"{precision}-{variant}", [70.0], **about)
     (table,) = ablation_tables(ablations(read_final_runs(storage)[0], paper_results()))
-    assert {row[0] for row in table.texts} == {f"ita-lora: {each}-all, {each}-none" for each in ("fp32", "bf16")}
+    assert {(row[0], row[-1]) for row in table.texts} == {("ita-lora", f"{p}-all, {p}-none") for p in ("fp32", "bf16")}

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from tausearch.presentation import Column, Table
+from tausearch.presentation import Column, Table, tool
 from tausearch.reports import compare, paper_results, read_final_runs
 from tausearch.reports.comparison.command import ComparisonScope, OutputFormat, show_comparison
 from tausearch.reports.comparison.comparison import ComparisonRow
@@ -203,6 +203,7 @@ def test_of_class_orders_each_seed_counts_in_each_order(storage: Storage) -> Non
     make_final_run(storage, "orders", [90.0, 91.0, 92.0, None], protocol={"class_orders": (0, 1)})
     (run,) = read_final_runs(storage)[0]
     assert _run(ComparisonRow("cifar100", "ita-lora", {}, run, 0, None), run) == "orders (3 of 4 trials)"
+    assert run.accuracy_text == "91.00 ± 1.00 (3 of 4: 2 orders x 2 seeds)"
 
 
 def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(storage: Storage) -> None:
@@ -255,7 +256,8 @@ def test_own_images_are_named_like_any_benchmark_that_has_a_run(
     assert printed(storage, "text", capsys, "digits").startswith("no final runs in ")
     make_final_run(storage, "own", [50.0], benchmark=own, protocol=DIGITS)
     said = printed(storage, "text", capsys, own)
-    assert "own" in said and said.endswith(f"\n\npicture  {storage.comparison_figure}\n")
+    assert "own" in said and said.endswith(f"\n\npicture  {storage.root}/compare-folder-birds.png\n")
+    assert not storage.comparison_figure.exists(), "the picture of all benchmarks"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -388,6 +390,9 @@ def test_csv(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     assert row["ours_other_runs"] == "1" and not {"ours", "paper"} & set(row)  # where one of them is not there
     assert float(row["difference"]) == pytest.approx(61.0 - 66.58) and row["within_two_sd"] == ""
     assert {row["ours_class_orders"] for row in table if row["ours_run"] == "orders"} == {"3; 1"}
+    over = {row["ours_run"]: row["ours_mean_over"] for row in table if row["ours_run"]}
+    assert (over["orders"], over["none"]) == ("1 seed in each of 2 class orders", "2 seeds")
+    assert "87.50 ± 0.71 (2 orders x 1 seed)" in printed(several, "text", capsys)
     assert [row["paper_accuracy"] for row in table if row["ours_run"] == "small"] == [""]
     assert len(table) == 16 + 5 and {row["benchmark"] for row in table} == {"cifar100", "digits"}
 
@@ -517,18 +522,24 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
     said = printed(several, "text", capsys, "glyphs", "digits")
     assert "digits: no final run" not in said
     nothing = "glyphs: no final run, and the paper does not have it"
-    assert f"{nothing}; there are final runs on: cifar100, digits\n" in said
+    assert f"{nothing}; there are final runs on: cifar100, digits; make one with: " in said
     make_final_run(several, "quick", [60.0], benchmark="glyphs?epochs=1", protocol={**DIGITS, "epochs": 1})
     said = printed(several, "text", capsys, "glyphs")
-    assert f"{nothing}; there are final runs on: cifar100, digits, 'glyphs?epochs=1'\n" in said
-    show_comparison(several, ["glyphs"], "text", None, ComparisonScope(["quick"]))
-    assert f"{nothing}; there are final runs on: 'glyphs?epochs=1'\n" in capsys.readouterr().out
+    make = f"; make one with: {tool()} train BEST.yaml --storage {several.root} --benchmark "
+    assert f"{nothing}; there are final runs on: cifar100, digits, 'glyphs?epochs=1'{make}glyphs\n" in said
+    assert f"cub200: no final run, all rows are the paper's{make}cub200\n" in printed(several, "text", capsys, "cub200")
+    markdown = printed(several, "markdown", capsys, "cub200")
+    assert markdown.startswith("**CUB-200"), "no matrix without rows"
+    show_comparison(several, ["cub200"], "latex", None)
+    assert capsys.readouterr() == ("", f"cub200: no final run, all rows are the paper's{make}cub200\n")
+    show_comparison(several, ["glyphs"], "text", None, ComparisonScope(["quick"], campaign="c"))
+    assert f"{nothing}; there are final runs on: 'glyphs?epochs=1'{make}glyphs\n" in capsys.readouterr().out
     make_final_run(several, "begun", [None], benchmark="glyphs?epochs=2")
     assert "without results yet: begun\n" in printed(several, "text", capsys, "glyphs?epochs=2")
     for output_format in get_args(OutputFormat):
         show_comparison(several, ["glyphs"], output_format, None, ComparisonScope([]))
         out, err = capsys.readouterr()
-        lines = f"no final run of this campaign has a finished seed yet\n{nothing}\n"
+        lines = f"no final run of this campaign has a finished seed yet\n{nothing}{make}glyphs\n"
         assert (out, err) == {"json": (out, ""), "text": (lines, "")}.get(output_format, ("", lines))
 
 

@@ -40,7 +40,7 @@ def matrices(storage: Storage, *benchmarks: str) -> list[TransferMatrix]:
 def test_the_matrix_and_the_loss(storage: Storage) -> None:
     make_final_run(storage, "fewer", [99.0], benchmark="glyphs", tuned_on="digits")  # than "dg", which stands for it
     (matrix,) = matrices(storage)
-    assert (matrix.method, matrix.settings, matrix.left_out) == ("ita-lora", {}, 0)
+    assert (matrix.method, matrix.settings, matrix.left_out) == ("ita-lora", {}, ())
     assert matrix.tuned_on == matrix.judged_on == ("digits", "glyphs")
     means = {pair: cell.run.accuracy.mean for pair, cell in matrix.cells.items()}
     assert means == {
@@ -82,11 +82,12 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(
 ) -> None:
     make_final_run(storage, "longer", [99.0, 98.0], benchmark="glyphs", protocol={"epochs": 50})
     (matrix,) = matrices(storage)
-    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == 1
+    assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == ("longer",)
     show_transfer(storage, [], "text")
-    assert "on other images than the rest: 1" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: longer" in " ".join(capsys.readouterr().out.split())
     show_transfer(storage, [], "json")
-    assert [each["left_out"] for each in json.loads(capsys.readouterr().out)["matrices"]] == [1]
+    (found,) = json.loads(capsys.readouterr().out)["matrices"]
+    assert (found["left_out"], found["left_out_runs"]) == (1, ["longer"])
     make_final_run(storage, "longer-dg", [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 50})
     (matrix,) = matrices(storage)  # of two protocols with as many runs the later
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "longer"
@@ -113,9 +114,9 @@ def test_a_column_takes_the_protocol_with_most_benchmarks_not_with_most_runs(
         make_final_run(storage, name, [90.0], benchmark="glyphs", tuned_on="digits", protocol={"epochs": 3})
     (matrix,) = matrices(storage)
     column = {pair: cell.run.spec.name for pair, cell in matrix.cells.items() if pair[1] == "glyphs"}
-    assert column == {("digits", "glyphs"): "dg", ("glyphs", "glyphs"): "gg"} and matrix.left_out == 3
+    assert column == {("digits", "glyphs"): "dg", ("glyphs", "glyphs"): "gg"} and len(matrix.left_out) == 3
     show_transfer(storage, [], "text")
-    assert "on other images than the rest: 3" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: short-1, short-2, short-3" in " ".join(capsys.readouterr().out.split())
 
 
 def test_runs_on_other_images_are_not_set_against_each_other(storage: Storage) -> None:
@@ -133,7 +134,7 @@ def test_a_run_is_left_out_by_the_protocol_of_its_own_column(storage: Storage) -
     (matrix,) = matrices(storage)
     names = {pair: cell.run.spec.name for pair, cell in matrix.cells.items()}
     assert names["digits", "digits"] == "dd" and names["digits", "glyphs"] == "longer-dg"
-    assert matrix.left_out == 3  # dg and gg; longer-dd, whose protocol is that of the other column
+    assert set(matrix.left_out) == {"dg", "gg", "longer-dd"}  # longer-dd: its protocol is that of the other column
 
 
 def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,9 +149,9 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
     for overrides in ({}, {"regularise": "none"}):
         about: dict[str, Any] = {"tuned_on": "digits", "protocol": {"epochs": 3}, "overrides": overrides}
         make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)
-    assert [found.left_out for found in matrices(storage)] == [1, 1]
+    assert [found.left_out for found in matrices(storage)] == [("short-0",), ("ablation",)]
     show_transfer(storage, [], "text")
-    assert "on other images than the rest: 2" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: short-0, ablation" in " ".join(capsys.readouterr().out.split())
 
 
 def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:
