@@ -154,7 +154,7 @@ def _ending(spec: AnySpec, request: ResumeRequest) -> SearchSpec:
     if isinstance(spec, MultiSearchSpec) and spec.across != "mean":
         raise InputError(ENDS_BY_MEAN)
     require_alone(spec.objectives, spec.scheduler, request.patience, request.target)
-    require_patience(request.patience, spec.trials, spec.stop.since)
+    require_patience(request.patience, spec)
     return spec.model_copy(update={"stop": spec.stop.model_copy(update=changed)})
 
 

@@ -250,13 +250,17 @@ class Preview:
         """Return a line about the rule by which the search may end before its last trial."""
         rule, by, ends = spec.stop, spec.aim.chosen_by, []
         unit, difference = ("%", "points") if by is None else (by.unit, by.difference)
-        if rule.patience is not None:
+        unreached = rule.patience is not None and rule.patience > spec.counting
+        if rule.patience is not None and not unreached:
             row = f"{counted(rule.patience, 'trial')} in a row" if rule.patience > 1 else "a trial"
             ends.append(f"after {row} without a gain of more than {spec.noise:.2f} {difference}".rstrip())
         if rule.target is not None:
             ends.append(f"once a trial comes to {rule.target:g} {unit}".rstrip())
         if ends:
             yield f"ends: {', or '.join(ends)}"
+        if unreached:
+            count = f"{spec.counting} of {counted(spec.trials, 'trial')} count"
+            yield f"no end by patience: it takes {rule.patience} trials in a row, and {count}"
 
     def _origin(self, spec: SearchSpec) -> str:
         known = len(self.points)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from search_spaces import Scalar
 from tausearch.runs.directories import RunDirectory
-from tausearch.runs.ending import extended_rule
+from tausearch.runs.ending import extended_rule, planned_trials
 from tausearch.runs.guards import driver_lock, remove_empty, remove_empty_root, require_space
 from tausearch.runs.parts.reading import read_spec
 from tausearch.runs.parts.spec import MultiSearchSpec
@@ -211,16 +211,25 @@ def spec_update_or_rollback(directory: RunDirectory, spec: RunSpec) -> Iterator[
         InputError: That of the block.
     """
     earlier = read_spec(directory)
+    planned = _planned(earlier, directory)
     spec.save(directory)
     try:
         yield
     except InputError:
         gone_on = False
         with suppress(InputError):  # a damaged record; the first error is told
-            gone_on = len(recorded_trials(spec, Record(directory.record))) > earlier.trials
+            gone_on = len(recorded_trials(spec, Record(directory.record))) > planned
         if not gone_on:
             earlier.save(directory)
         raise
+
+
+def _planned(spec: RunSpec, directory: RunDirectory) -> int:
+    """Return the number of trials that a run has by its specification: fewer than it asks for if it has ended early."""
+    if isinstance(spec, SearchSpec) and not spec.stop.never:
+        with suppress(InputError):  # a damaged record, which the driver refuses
+            return planned_trials(spec, recorded_trials(spec, Record(directory.record)))
+    return spec.trials
 
 
 def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:

@@ -14,6 +14,7 @@ from tausearch.runs import (
     Constraint,
     Objective,
     Reevaluate,
+    SearchSpec,
     objectives_of,
     preferred,
     row_metrics,
@@ -155,12 +156,12 @@ def require_alone(objectives: Sequence[Objective], scheduler: str, patience: int
         raise InputError(f"--target {target:g}: {fault}")
 
 
-def require_patience(patience: int | None, trials: int, since: int = 0) -> None:
-    """Raise an `InputError` if too few trials of a search count for its patience ever to end it; see `StopRule`."""
-    count = trials - max(since, 1)  # the first of all is the best so far
-    if patience is not None and patience > count:
-        which = f", of which the last {count} count" if since else ""
-        raise InputError(f"--patience {patience}: cannot end a search of {counted(trials, 'trial')}{which}; name fewer")
+def require_patience(patience: int | None, spec: SearchSpec) -> None:
+    """Raise an `InputError` if too few trials of a search count for a patience ever to end it; see `StopRule`."""
+    if patience is not None and patience > spec.counting:
+        which = f", of which the last {spec.counting} count" if spec.stop.since else ""
+        trials = counted(spec.trials, "trial")
+        raise InputError(f"--patience {patience}: cannot end a search of {trials}{which}; name fewer")
 
 
 def _metrics(entry: MethodEntry, tasks: int, on_gpu: bool) -> list[str]:

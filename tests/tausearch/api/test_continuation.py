@@ -387,6 +387,28 @@ class TestSearch:
         gone_on = begun > before.trials
         assert (after == before) is not gone_on and after.trials == before.trials + gone_on
 
+    @pytest.mark.parametrize("begun", [2, 3])
+    def test_an_extension_of_a_search_that_ended_early_stays_once_it_has_gone_on(
+        self, begun: int, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before, record = self.begin(tmp_path, trials=9, target=90), Record(Storage(tmp_path).run("s").record)
+        lr = {"lr": before.space["lr"].low}
+        trials = [
+            replace(make_trial(k, before.steps, 91.0, hyperparameters=lr), seed=before.seed) for k in range(begun)
+        ]
+        for trial in trials[:2]:
+            record.write(trial)
+
+        def failed(*_: object) -> None:
+            for trial in trials[2:]:
+                record.write(trial)
+            raise InputError("the sampler failed")
+
+        monkeypatch.setattr(continuation, "run_search", failed)
+        with pytest.raises(InputError, match="^the sampler failed$"):
+            resume("s", storage=tmp_path, trials=9)
+        assert read_spec(Storage(tmp_path).run("s")).stop.since == (2 if begun == 3 else 0)
+
     def test_a_grid_grows_up_to_its_last_point(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
         request = SearchRequest("digits", "ewc", name="s", algorithm="grid", trials=4, storage=tmp_path)
         make_run_directory(plan_search(request).spec, Storage(tmp_path))

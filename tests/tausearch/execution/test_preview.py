@@ -278,6 +278,7 @@ def test_the_one_step_of_a_joint_method_has_the_images_of_all_tasks(spec: Search
         (StopRule(patience=3), "after 3 trials in a row without a gain of more than 4.17 points"),
         (StopRule(patience=3, least_gain=0.7), "after 3 trials in a row without a gain of more than 0.70 points"),
         (StopRule(patience=1, target=90), "after a trial without a gain of more than 4.17 points, or once a trial"),
+        (StopRule(patience=2, target=90, since=3), "once a trial comes to 90 %\nno end by patience: it takes 2 trials"),
         (StopRule(target=90), "once a trial comes to 90 %"),
     ],
 )

@@ -43,7 +43,7 @@ def plan_search(
         raise InputError(f"--across {request.across}: goes with several benchmarks, such as digits,glyphs")
     else:
         plan = plan_one(request, opening, earlier_search(request), write=write)
-    studies.require_patience(request.patience, plan.spec.trials)
+    studies.require_patience(request.patience, plan.spec)
     return with_device(plan, request.gpus_per_trial, gpus, auto=bf16 if request.precision == "auto" else None)
 
 

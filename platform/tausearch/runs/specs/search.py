@@ -155,6 +155,11 @@ class SearchSpec(RunSpec):
         """The gain that a value must exceed to count: its step, or the error of the best when extended."""
         return self.value_resolution if self.stop.least_gain is None else self.stop.least_gain
 
+    @property
+    def counting(self) -> int:
+        """The number of trials that may bring a gain or none; the first of all is the best so far."""
+        return self.trials - max(self.stop.since, 1)
+
     def seed_of(self, number: int) -> int:
         """Return the seed of the search, which all trials have."""
         return self.seed
