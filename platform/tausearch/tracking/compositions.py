@@ -112,10 +112,11 @@ def _model_of(spec: RunSpec) -> str:
 def _version_of(client: Any, run: Any, model: str) -> Any:
     """Return the version of a registered model that a run is, else None; the model may have been renamed.
 
-    Copies of a version, as MLflow makes them to promote one, have the run, too, and do not count.
+    A version that a user has made of the run has none of our tags. Copies, as MLflow makes them to promote one, have.
     """
     found = client.search_model_versions(f"run_id = '{run.info.run_id}'")
-    made = [each for each in found if not each.source.startswith("models:/")]
+    ours = [each for each in found if each.name == model or {ACCURACY_TAG, REMOVED_TAG} & each.tags.keys()]
+    made = [each for each in ours if not each.source.startswith("models:/")]
     return min(made, key=lambda each: each.name != model, default=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 
 from tausearch.runs import Conclusion, RunSpec, Storage
@@ -14,14 +15,23 @@ from tausearch.tracking.mlflow_writer import MlflowWriter
 
 
 class MlflowCallback:
-    """Writes runs to MLflow, in a process of its own. Never waits for it: each `MlflowWriter` has a thread.
+    """Writes runs to MLflow, in a process for each tracking store. Never waits: each `MlflowWriter` has a thread.
 
     A trial that an earlier driver has told is compared with MLflow at the end of the run.
     """
 
     def __init__(self) -> None:
         self._writers: dict[str, MlflowWriter] = {}
-        self._process = MlflowProcess()
+        self._opening = threading.Lock()
+        self._processes: dict[str, MlflowProcess] = {}  # by the store's address without its password
+        self._unused: MlflowProcess | None = MlflowProcess()  # imports MLflow before the first run is written
+
+    def process(self, uri: str) -> MlflowProcess:
+        """Return the process that writes to a tracking store."""
+        with self._opening:
+            if uri not in self._processes:
+                self._processes[uri], self._unused = self._unused or MlflowProcess(), None
+            return self._processes[uri]
 
     def on_event(self, event: Event) -> None:
         """Note what MLflow is to be told."""
@@ -51,9 +61,9 @@ class MlflowCallback:
         return writer.error
 
     def _writer(self, spec: RunSpec, storage: Storage) -> MlflowWriter:
-        uri = tracking_uri_of(spec, storage)
+        uri = tracking_uri_of(spec, storage) or storage.mlflow_uri
         search = None if spec.name == spec.run_name else self._writers.get(spec.run_name)
-        return MlflowWriter(spec, storage, uri, search, self._process.open)
+        return MlflowWriter(spec, storage, uri, search, self.process(uri).open)
 
 
 def table_writer(deliveries: Deliveries) -> Callable[..., str]:
@@ -62,7 +72,7 @@ def table_writer(deliveries: Deliveries) -> Callable[..., str]:
         return log_benchmark_table
     callback = deliveries.tracker("mlflow").callback
     assert isinstance(callback, MlflowCallback)
-    return callback._process.log_benchmark_table
+    return lambda storage, uri, *table: callback.process(uri).log_benchmark_table(storage, uri, *table)
 
 
 def tracking_uri_of(spec: RunSpec, storage: Storage) -> str | None:

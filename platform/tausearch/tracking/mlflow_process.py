@@ -21,11 +21,14 @@ from tausearch.tracking.mlflow_store import reason
 from tausearch.tracking.secrets import LOGIN, remember, with_secrets
 
 _SERVE = f"from {__name__} import serve; serve()"
-_answering = threading.Lock()  # the login of a server is a variable of the whole process, which MLflow reads each time
+_logging_in = threading.Lock()  # the driver sets the login of one server, and then that of another
 
 
 class MlflowProcess:
-    """Starts the process, which imports MLflow at once. It ends with this object, or with the process that made it."""
+    """Starts the process, which imports MLflow at once. It ends with this object, or with the process that made it.
+
+    It is for one tracking store: MLflow reads the login of a server from variables of the whole process.
+    """
 
     def __init__(self) -> None:
         self._opening = threading.Lock()
@@ -61,7 +64,7 @@ class MlflowProcess:
 
     def _connected(self, uri: str) -> RemoteRun:
         """Return a new connection to the process, which has been given the driver's variables and the whole address."""
-        with self._opening:  # another thread may set the login of another server
+        with _logging_in:
             full_uri = with_secrets(uri)
             variables = dict(os.environ)
         run = RemoteRun(self._connection())
@@ -142,24 +145,20 @@ def _serve_run(connection: Connection) -> None:
 class _ServedRun:
     def __init__(self) -> None:
         self._run: MlflowRun | None = None
-        self._login: dict[str, str] = {}
 
     def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[object, int, str | None]:
         """Call a method; returns its answer, the number of changes so far, and why MLflow refused, None if not."""
         answer, error = None, None
-        with _answering:
-            for variable in LOGIN:  # of another server
-                os.environ.pop(variable, None)
-            os.environ.update(self._login)
-            try:
-                answer = getattr(self._run or self, name)(*arguments)
-            except Exception as raised:
-                error = reason(raised)
-            return answer, (0 if self._run is None else self._run.changes), error
+        try:
+            answer = getattr(self._run or self, name)(*arguments)
+        except Exception as raised:
+            error = reason(raised)
+        return answer, (0 if self._run is None else self._run.changes), error
 
     def take_over(self, variables: dict[str, str], full_uri: str, uri: str) -> None:
+        for name in set(LOGIN) - variables.keys():
+            os.environ.pop(name, None)
         os.environ.update(variables)  # those of the driver may have changed
-        self._login = {name: variables[name] for name in LOGIN if name in variables}
         remember(full_uri, uri)
 
     def open(self, spec: RunSpec, storage: Storage, uri: str) -> None:

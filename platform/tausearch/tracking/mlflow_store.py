@@ -156,17 +156,17 @@ def _relocate_artifacts(storage: Storage) -> None:
     here = storage.mlflow_artifacts.as_uri()
     with closing(sqlite3.connect(storage.mlflow_file, timeout=60)) as store, store:
         # 0.1.0 corrected experiments and runs alone: where a version's model lies tells the place before, too.
-        before = "substr(storage_location, 1, instr(storage_location, substr(artifact_uri, ?)) - 1)"
+        before = "substr(storage_location, 1, instr(storage_location, substr(artifact_uri, :rest)) - 1)"
         versions = f"SELECT {before} FROM model_versions JOIN runs ON run_uuid = run_id"
-        found = store.execute(f"SELECT artifact_location FROM experiments UNION {versions}", (len(here) + 1,))
-        places = [place for (place,) in found if place]
-        # The experiment that MLflow itself makes has another place.
-        ours = [place for place in places if place.endswith(f"/{storage.mlflow_artifacts.name}") and place != here]
-        for there in ours:
-            for table, column in _PLACES:
-                change = f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
-                which = f"WHERE substr({column} || '/', 1, ?) = ? || '/'"
-                store.execute(f"{change} {which}", (here, len(there) + 1, len(there) + 1, there))
+        for query in ("SELECT artifact_location FROM experiments", versions):  # the second compares with corrected runs
+            found = store.execute(query, {"rest": len(here) + 1}).fetchall()
+            # The experiment that MLflow itself makes has another place.
+            name = f"/{storage.mlflow_artifacts.name}"
+            for there in {place for (place,) in found if place and place.endswith(name) and place != here}:
+                for table, column in _PLACES:
+                    change = f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
+                    which = f"WHERE substr({column} || '/', 1, ?) = ? || '/'"
+                    store.execute(f"{change} {which}", (here, len(there) + 1, len(there) + 1, there))
 
 
 def _create_schema(storage: Storage) -> None:

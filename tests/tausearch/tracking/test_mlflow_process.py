@@ -77,7 +77,7 @@ def test_it_writes_what_an_mlflow_run_writes(process: MlflowProcess, spec: Searc
 def test_it_writes_tables_once_a_run_was_told(process: MlflowProcess, spec: SearchSpec, tmp_path: Path) -> None:
     storage, deliveries = Storage(tmp_path), Deliveries(trackers={"mlflow": MlflowCallback})
     assert table_writer(deliveries) is log_benchmark_table  # in this process
-    deliveries.tracker("mlflow").callback._process = process  # type: ignore[attr-defined]  # has imported MLflow
+    deliveries.tracker("mlflow").callback._unused = process  # type: ignore[attr-defined]  # has imported MLflow
     spec = spec.model_copy(update={"id": "1" * 32})
     process.open(spec, storage, storage.mlflow_uri).write(make_trial(0))
     rows = [TableRow(spec.method, (spec,), paper=50.0)]

@@ -527,6 +527,7 @@ def test_files_of_a_storage_that_was_moved_twice_are_found_where_it_is(
         rows = [(place, f"{place}/1/run/artifacts", f"{place}/1/run/artifacts/model") for place in (*places, here)]
         store.executemany("INSERT INTO experiments VALUES (?)", [row[:1] for row in rows])
         store.executemany("INSERT INTO runs VALUES (?1, ?1)", [row[1:2] for row in rows])
+        rows[0] = (*rows[0][:2], "file:///once/mlflow-artifacts/1/run/artifacts/model")  # moved on after 0.1.0
         rows[-1] = (here, rows[-1][1], f"{early}/1/run/artifacts/model")
         store.executemany("INSERT INTO model_versions VALUES (?2, ?2, ?1)", [row[1:] for row in rows])
         other = "file:///other/mlflow-artifacts/1/run/artifacts/model"  # of no run of this storage

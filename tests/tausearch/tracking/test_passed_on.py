@@ -7,6 +7,7 @@ import threading
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -14,6 +15,7 @@ from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
 from tausearch.tracking import (
     Deliveries,
     MlflowCallback,
+    MlflowRun,
     RunBegan,
     RunEnded,
     RunInfo,
@@ -85,18 +87,28 @@ def test_the_process_is_told_the_password_of_its_store(
     assert told == [(full, uri)]
 
 
+def test_a_run_whose_server_hangs_holds_up_no_other() -> None:
+    answered = threading.Event()
+    for write in (lambda: answered.wait(60), answered.set):
+        served = mlflow_process._ServedRun()
+        served._run = cast(MlflowRun, SimpleNamespace(write=write, changes=0))
+        threading.Thread(target=served.answer, args=("write", ()), daemon=True).start()
+    assert answered.wait(5)
+
+
 def test_the_end_of_a_run_has_its_files_and_is_waited_for_once(
     spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Conclusion] = []
     tracker = SimpleNamespace(end=lambda _, conclusion: told.append(conclusion), wait=lambda longest: None, error="no")
-    process = SimpleNamespace(open=None, log_benchmark_table=len)
+    process = SimpleNamespace(open=None, log_benchmark_table=lambda *table: table)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowProcess", lambda: process)
     monkeypatch.setattr("tausearch.tracking.mlflow_callback.MlflowWriter", lambda *_: tracker)
     info, deliveries = RunInfo(spec, tmp_path, Storage(tmp_path)), Deliveries(trackers={"mlflow": MlflowCallback})
     assert table_writer(deliveries) is log_benchmark_table, "no run has been told"
     callback = deliveries.tracker("mlflow").callback
-    assert isinstance(callback, MlflowCallback) and table_writer(deliveries) is len
+    assert isinstance(callback, MlflowCallback)
+    assert table_writer(deliveries)(Storage(tmp_path), "sqlite:///a", 1) == (Storage(tmp_path), "sqlite:///a", 1)
     callback.on_event(RunBegan(info))
     callback.on_event(RunEnded(info, stopped=False, metrics={"a": 1.0}, files=(tmp_path,)))
     assert [(each.metrics, each.files) for each in told] == [({"a": 1.0}, (tmp_path,))]

@@ -102,7 +102,7 @@ class Versions(Registry):
 def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_all_classes(
     spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A version that a user has copied to a model of their own is none of the benchmark's model, and may be renamed."""
+    """What a user has copied or registered by hand is none of the benchmark's model, which may be renamed."""
     client, storage = Versions(store), Storage(tmp_path)
     final = final_spec(spec, benchmark="digits?tasks=2")
     monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
@@ -110,7 +110,7 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
     for label, accuracy, removed in (("a", 70.0, "dog"), ("b", 60.0, None), ("c", 50.0, None), ("b", 60.0, None)):
         tags = {} if removed is None else {compositions.REMOVED_TAG: removed}
         track_composition(final, storage, label, {"test/final_accuracy/mean": accuracy}, tags)
-        copy = {"name": "prod", "version": "1", "source": "models:/digits-tasks-2/1"}
+        copy = {"name": "prod", "version": "1", "source": "models:/digits-tasks-2/1", "tags": {"final_accuracy": "1"}}
         client.promoted += [SimpleNamespace(**copy, run_id=run) for run in store.runs]
         assert compositions.is_registered(final, storage, label) == (len(found) == 3)
         found.append(compositions.register_model(final, storage, label, tmp_path))
@@ -121,8 +121,12 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
         {"final_accuracy": "60"},
         {"final_accuracy": "50"},
     ]
-    client.promoted.append(SimpleNamespace(**vars(client.made[2]) | {"name": "made by hand"}))
+    client.promoted.append(SimpleNamespace(**vars(client.made[2]) | {"name": "made by hand", "tags": {"mine": "1"}}))
     assert compositions.register_model(final, storage, "c", tmp_path).number == 3
+    deleted = client.made.pop()
+    assert not compositions.is_registered(final, storage, "c"), "what was made by hand is another's"
+    assert compositions.register_model(final, storage, "c", tmp_path).uri == "models:/digits-tasks-2/3"
+    assert client.made[-1].tags == deleted.tags
     del client.promoted[-1]
     for each in client.made:
         each.name = "renamed"

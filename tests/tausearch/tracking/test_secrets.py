@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import Any
 from unittest.mock import MagicMock
 from urllib.parse import unquote
 
@@ -14,8 +13,9 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from tausearch.api import SearchRequest, plan_search, sync_run
-from tausearch.runs import Record, Storage, read_spec
-from tausearch.tracking import MlflowRun, checked_uri, mlflow_process, mlflow_store, reason, secrets
+from tausearch.runs import Record, SearchSpec, Storage, read_spec
+from tausearch.tracking import MlflowCallback, checked_uri, mlflow_process, mlflow_store, reason, secrets
+from tausearch.tracking.mlflow_process import MlflowProcess
 from tests.support.command_line import run
 from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
@@ -126,14 +126,27 @@ def test_no_server_gets_the_login_of_another(monkeypatch: pytest.MonkeyPatch) ->
     assert login() == ("mine", "new")
 
 
-def test_runs_of_several_servers_in_one_process_have_the_login_of_their_own_each() -> None:
-    logins: list[tuple[str | None, ...]] = [("alice", "a"), (None, None), ("bob", None)]
-    served = [mlflow_process._ServedRun() for _ in logins]
-    for each, known in zip(served, logins, strict=True):
-        variables = {name: value for name, value in zip(secrets.LOGIN, known, strict=True) if value is not None}
-        each.answer("take_over", (variables, "http://one", "http://one"))
-        each._run = cast(MlflowRun, SimpleNamespace(write=login, changes=0))
-    assert [each.answer("write", ())[0] for each in (*served, *served)] == [*logins, *logins]
+def test_each_server_has_a_process_that_knows_its_login_alone(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[object, list[tuple[str | None, ...]]] = {}
+
+    class Remote:
+        def __init__(self, process: object) -> None:
+            self.process = process
+
+        def ask(self, name: str, *arguments: Any) -> None:
+            if name == "take_over":
+                told.setdefault(self.process, []).append(tuple(map(arguments[0].get, secrets.LOGIN)))
+
+    monkeypatch.setattr(MlflowProcess, "_start", lambda self: None)
+    monkeypatch.setattr(MlflowProcess, "_connection", lambda self: self)
+    monkeypatch.setattr(mlflow_process, "RemoteRun", Remote)
+    servers = [checked_uri(f"http://{server}") or "" for server in ("alice:a@one", "two", "bob:b@three")]
+    callback = MlflowCallback()
+    for uri in (*servers, *servers):
+        callback.process(uri).open(spec, Storage(tmp_path), uri)
+    assert list(told.values()) == [[("alice", "a")] * 2, [(None, None)] * 2, [("bob", "b")] * 2]
 
 
 def test_a_password_that_was_given_goes_over_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
