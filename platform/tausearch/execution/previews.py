@@ -288,6 +288,9 @@ class Preview:
         parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, spec.trial_noun)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")
+        if spec.purpose == "final" and spec.cache_size and taken.pace is not None and taken.pace.shared:
+            cached = clock(taken.pace.own * self.tasks / spec.steps)  # entries' keys depend on images, not read yet
+            parts.append(f"or {cached} if the cache has their pre-consolidations")
         if self.reevaluations and self.seconds_reevaluating is not None:
             parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
         if taken.gpu_bytes is not None:

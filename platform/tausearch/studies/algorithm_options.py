@@ -76,16 +76,22 @@ def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevalu
 
 
 def require_scheduler(
-    name: str, algorithm: str, steps: int, options: Mapping[str, Scalar], first_stop: int = FIRST_STOP
+    name: str,
+    algorithm: str,
+    steps: int,
+    options: Mapping[str, Scalar],
+    first_stop: int = FIRST_STOP,
+    *,
+    begun: bool = False,
 ) -> None:
-    """Check the scheduler of a new search by name.
+    """Check the scheduler of a search by name; one that has begun may go on with what earlier versions allowed.
 
     Raises:
         InputError: If it is unknown, has a wrong option, or has a `scheduler_fault`.
     """
     pruner_named(name, options, first_stop)
     # Not in its constructor: searches of earlier versions go on with 0 or 2.0.
-    if name == "median" and (fault := TASKS.fault(options.get("first_stop", first_stop))):
+    if name == "median" and not begun and (fault := TASKS.fault(options.get("first_stop", first_stop))):
         raise InputError(f"pruner 'median': first_stop {fault}")
     if fault := scheduler_fault(name, algorithm, steps, first_stop_with(name, options, first_stop)):
         raise InputError(f"--scheduler {name}: {fault}")

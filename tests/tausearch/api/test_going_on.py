@@ -38,6 +38,16 @@ def test_the_first_time_it_starts_and_then_it_goes_on_with_the_same_run(tmp_path
         assert continued.tracking_uri == "http://a:1"  # where it was, unless told otherwise
 
 
+@pytest.mark.parametrize("first_stop", [0, 2.0])
+def test_what_an_earlier_version_allowed_goes_on(tmp_path: Path, first_stop: float) -> None:
+    options = {"scheduler": "median", "pruner_options": {"first_stop": first_stop}}
+    with pytest.raises(InputError, match="first_stop must be a whole number from 1"):
+        planned(tmp_path, **options)
+    spec = planned(tmp_path, scheduler="median").spec.model_copy(update=options)
+    make_run_directory(spec, Storage(tmp_path))
+    assert planned(tmp_path, **options).continued().pruner_options == options["pruner_options"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -12,6 +12,7 @@ from rich.filesize import decimal
 
 import tausearch
 from tausearch.execution import SecondsPerTrial, pace_of_trials, preview_plan, preview_spec
+from tausearch.presentation import clock
 from tausearch.runs import (
     DataFacts,
     KnownPoint,
@@ -220,6 +221,9 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
         known = [make_trial(number, value=50.0) for number in range(ended)]
         final = preview_spec(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None, known)
         assert final.seconds_inside == pytest.approx((2 - ended) * (pace.own + 9))
+        assert f", or {clock((2 - ended) * pace.own)} if the cache has their pre-consolidations" in str(final)
+    uncached = final_spec(spec, trials=2, seeds=(0, 1)).model_copy(update={"cache_size": 0})
+    assert "if the cache" not in str(preview_spec(uncached, Storage(tmp_path), None))
     again = {"reevaluate": Reevaluate(best=3, runs=2)}
     assert previewed(spec, tmp_path, **again, name="now").seconds_reevaluating == pytest.approx(3 * pace.own + 9)
     alone = previewed(spec, tmp_path, **again, name="now", cache_size=0).seconds_reevaluating

@@ -48,7 +48,7 @@ def plan_one(
     Raises:
         InputError: If something in the request or the space is wrong.
     """
-    options = _check_options(request, opening, write=write)
+    options = _check_options(request, opening, begun=earlier is not None, write=write)
     entry, opened = options.entry, options.opened
     backbone = requested_backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
@@ -114,7 +114,7 @@ class _CheckedOptions:
     prefer: str
 
 
-def _check_options(request: SearchRequest, opening: Opening, *, write: bool) -> _CheckedOptions:
+def _check_options(request: SearchRequest, opening: Opening, *, begun: bool, write: bool) -> _CheckedOptions:
     """Check what can be checked without images and weights; raises one `InputError` with all that is wrong."""
     faults, entry, opened = Faults(), None, None
     with faults:
@@ -143,7 +143,7 @@ def _check_options(request: SearchRequest, opening: Opening, *, write: bool) -> 
         studies.space_of(entry.name, opened.ref.name, file, request.set or {}, grid=grid)
     with faults:
         steps, options = n_steps(entry, opened), request.pruner_options or {}
-        studies.require_scheduler(request.scheduler, request.algorithm, steps, options)
+        studies.require_scheduler(request.scheduler, request.algorithm, steps, options, begun=begun)
     with faults:
         on_gpu = may_use_gpu(request.gpus_per_trial, request.address)
         constraints = studies.constraints_named(request.constraint or (), entry, opened.source.num_tasks, on_gpu)

@@ -38,8 +38,10 @@ def plan_several(
     with faults:
         spec = studies.merged([plan.spec for plan in plans], request.across)
     with faults:
-        options = request.pruner_options or {}
-        studies.require_scheduler(request.scheduler, request.algorithm, len(benchmarks), options, first_stop=1)
+        options, begun = request.pruner_options or {}, earlier is not None
+        studies.require_scheduler(
+            request.scheduler, request.algorithm, len(benchmarks), options, first_stop=1, begun=begun
+        )
     with faults:
         stem = slug_of(reference(plan.spec.benchmark) for plan in plans)
         storage, name = named_run(request, f"{stem}-{file_name(plans[0].spec.method)}", write=write)
