@@ -37,7 +37,14 @@ from tausearch.runs import (
     read_trials,
     reevaluations_of,
 )
-from tausearch.studies import USUAL_REEVALUATION, grid_size, learns, points_to_evaluate, startup_trials
+from tausearch.studies import (
+    USUAL_REEVALUATION,
+    grid_size,
+    learns,
+    points_to_evaluate,
+    startup_trials,
+    warm_start_lines,
+)
 from trainables.bounds import BOUNDS
 from trainables.data import BenchmarkRef
 from trainables.data.few_images import Unsuited
@@ -172,6 +179,7 @@ class Preview:
                 yield f"grey: {grey}"
         if isinstance(self.spec, SearchSpec):
             yield f"trials: {self._origin(self.spec)}"
+            yield from warm_start_lines(self.spec, self.points)
             if self.spec.objectives:
                 yield f"aims at: {self.spec.aim}"
             yield from self._end(self.spec)

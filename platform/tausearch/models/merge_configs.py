@@ -163,8 +163,8 @@ def _weighted(count: int, keep: Sequence[int] | None, weights: Sequence[float]) 
         raise InputError(f"--weights: needs one for each of {len(tasks)} {which}, got {len(weights)}")
     if not all(map(math.isfinite, weights)):
         raise InputError(f"--weights must be finite numbers, got {', '.join(map(str, weights))}")
-    given = dict(zip(tasks, weights, strict=True))
-    label = "weights-" + ",".join(map(_exact, weights)) + ("" if keep is None else f"-of-{_list(keep)}")
+    given = dict(sorted(zip(tasks, weights, strict=True)))
+    label = "weights-" + ",".join(map(_exact, given.values())) + ("" if keep is None else f"-of-{_list(list(given))}")
     return MergeConfig(label, tuple(float(given.get(t, 0.0)) for t in range(1, count + 1)))
 
 

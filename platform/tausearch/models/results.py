@@ -204,7 +204,9 @@ def _file(directory: RunDirectory, label: str) -> Path:
     """Return the file of a label; a long label is shortened and gets a hash."""
     if len(label) > _MAX_NAME:
         label = f"{label[: _MAX_NAME - 9]}-{hashlib.sha256(label.encode()).hexdigest()[:8]}"
-    return directory.compositions / f"{label}.json"
+    earlier = directory.compositions / f"{label}.json"
+    # File systems of Windows take no colon. Names of runs have no equals sign.
+    return earlier if earlier.exists() else earlier.with_name(earlier.name.replace(":", "="))
 
 
 def read_compositions(directory: RunDirectory, faults: list[str] | None = None) -> list[CompositionResult]:

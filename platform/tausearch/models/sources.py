@@ -111,8 +111,8 @@ def describe_source(source: VectorSource) -> ModelDescription:
 
 
 def chosen_seeds(sources: Sequence[VectorSource], seeds: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the seeds to compose: the given ones, or all of the first source. Every source must have them."""
-    chosen = sources[0].every_seed if seeds is None else tuple(seeds)
+    """Return the seeds to compose: the given ones in order, or all of the first source. Every source must have them."""
+    chosen = sources[0].every_seed if seeds is None else tuple(sorted(seeds))
     for source in sources:
         for seed in chosen:
             if seed not in source.seeds:

@@ -314,9 +314,10 @@ def test_a_run_that_goes_on_is_previewed_with_what_it_has(spec: SearchSpec, tmp_
 
 
 def test_a_warm_start_beside_the_grid_is_one_of_the_points_to_try(spec: SearchSpec, tmp_path: Path) -> None:
-    known = (KnownPoint(origin="the paper", point={"alpha": 3.0, "lr": 0.02}),)
+    known = (KnownPoint(origin="the paper", point={"alpha": 3.0, "lr": 0.02}, misfits=("lr was 0.9, 0.02 here",)),)
     for trials, said in ((7, "all 7 points of the grid"), (4, "4 of 7 points of the grid, spread")):
-        assert said in str(previewed(spec, tmp_path, algorithm="grid", trials=trials, warm_start=known))
+        found = str(previewed(spec, tmp_path, algorithm="grid", trials=trials, warm_start=known))
+        assert f"{said}\nwarm start: the paper; lr was 0.9, 0.02 here\n" in found
 
 
 def test_reevaluation_is_in_the_estimate(spec: SearchSpec, tmp_path: Path) -> None:

@@ -92,6 +92,17 @@ def test_the_run_that_keeps_one_is_named_as_its_folder(
     assert [each.runs for each in read_compositions(RunDirectory(tmp_path / "new"))] == [now]
 
 
+def test_no_file_has_a_colon_but_those_of_earlier_versions(tmp_path: Path, result: CompositionResult) -> None:
+    directory, labels = RunDirectory(tmp_path), ("uniform-of-a:1+b:2", f"uniform-of-a:1+{'b' * 80}:2")
+    parts = [result.model_copy(update={"label": label, "registered": ("timm",)}) for label in labels]
+    files = [each.save(directory) for each in parts]
+    assert files[0].name == "uniform-of-a=1+b=2.json" and not any(":" in each.name for each in files)
+    earlier = files[0].rename(directory.compositions / f"{labels[0]}.json")
+    again = result.model_copy(update={"label": labels[0]})
+    assert again.save(directory) == earlier and len(list(directory.compositions.iterdir())) == 2
+    assert {each.label: each.registered for each in read_compositions(directory)} == dict.fromkeys(labels, ("timm",))
+
+
 def test_files_of_earlier_versions_have_no_names_of_tasks(tmp_path: Path, result: CompositionResult) -> None:
     assert result.task_names == () and result.title == "keep-1"
     named = result.model_copy(update={"label": "drop-2-negate", "task_names": ("x", "y")})

@@ -183,6 +183,7 @@ def test_only_seeds_that_finished_and_left_vectors_count_in_the_order_of_the_run
 def test_every_source_has_every_seed_that_is_composed(source: VectorSource) -> None:
     other = replace(source, name="other", seeds=(1, 2), spec=None)
     assert chosen_seeds([source, other], [1]) == (1,)
+    assert chosen_seeds([other], [2, 1]) == (1, 2), "their order makes no other composition"
     with pytest.raises(InputError, match="other: has no seed 3; compose those that have with --seeds 1,2"):
         chosen_seeds([replace(source, seeds=(1, 3)), other], [1, 3])
 
@@ -281,7 +282,7 @@ def test_the_vectors_of_every_seed_are_checked_and_compute_as_the_run_did(
     spec = SimpleNamespace(named_tasks=[NamedTask(("a", "b"))])
     benchmark: Any = SimpleNamespace(tasks=[SimpleNamespace(classes=range(2))], spec=spec)
     made = pools.make_pools([bf16], benchmark, "theta_0", [2, 1], "cpu")  # type: ignore[arg-type]
-    assert list(made.by_seed) == [2, 1] and fitted == [2, 1]
+    assert list(made.by_seed) == [1, 2] and fitted == [1, 2]
     assert seen == [["of LoRA"] * 3, ("theta_0", torch.device("cpu"), "bf16")]
 
 

@@ -259,7 +259,7 @@ def test_every_pair_that_goes_together_is_replayed(storage: Storage) -> None:
     pairs = [(each.algorithm, each.scheduler) for each in found.outcomes]
     schedulers = ("none", "asha", "median")
     assert pairs == [("tpe", s) for s in schedulers] + [("gp", "none")] + [("random", s) for s in schedulers]
-    assert found.trials == 10 and all(len(each.replays) == 2 for each in found.outcomes)
+    assert found.trials == 10 and all(len(each.replays) == 2 for each in found.outcomes) and not found.left_out
     tasks = {pair: each.tasks.mean for pair, each in zip(pairs, found.outcomes, strict=True)}
     assert tasks["random", "asha"] < tasks["random", "none"] == 10 * TASKS
     only = replays_of(storage, "s", scheduler="asha", seeds=(0,))
@@ -283,6 +283,8 @@ def test_options_of_a_sampler_and_of_a_pruner_are_for_those_alone(
     with_(spec, pruner_options={"min_resource": TASKS}).save(directory)
     with pytest.raises(InputError, match=f"--scheduler asha: stops no trial before task {TASKS}"):
         replays_of(storage, "o", scheduler="asha")
+    late = {"asha": f"stops no trial before task {TASKS}, and a trial has {TASKS}"}
+    assert replays_of(storage, "o", algorithm="random", seeds=(0,)).left_out == late
 
 
 def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
@@ -297,7 +299,10 @@ def test_a_search_with_an_objective_is_replayed_by_it_and_without_schedulers(
     plain = found.as_dict()["outcomes"][0]
     assert (plain["accuracy"]["mean"], plain["regret"], plain["found_best"]) == (2.0, 0.0, 1)
     show_replays(found)
-    assert " chosen, val/forgetting ┃" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert " chosen, val/forgetting ┃" in said
+    assert "\nwithout: asha (compares accuracies alone), median (compares accuracies alone)\n" in said
+    assert found.as_dict()["schedulers_left_out"].keys() == {"asha", "median"}
     with pytest.raises(InputError, match="--scheduler asha: stops trials by accuracy"):
         replays_of(storage, "aims", algorithm="random", scheduler="asha", seeds=(0,))
 

@@ -31,6 +31,9 @@ def show_replays(comparison: ReplayComparison) -> None:
     if recorded.left_out:
         out.print(f"left out, because their end is unknown: {recorded.left_out}", style="dim")
     out.print(terminal_table(_table(comparison)))
+    if comparison.left_out:
+        said = ", ".join(f"{scheduler} ({why})" for scheduler, why in comparison.left_out.items())
+        out.print(f"without: {said}", style="dim", soft_wrap=True)
     out.print(
         f"{counted(comparison.trials, 'trial')} each; the nearest recorded configuration stands in for the one that is"
         " suggested; distance: between the two, as a share of the ranges",

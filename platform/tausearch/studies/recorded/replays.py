@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import optuna
@@ -127,6 +127,7 @@ class ReplayComparison:
     recorded: RecordedTrials
     trials: int  # of every replay
     outcomes: Sequence[ReplayedSetting]
+    left_out: Mapping[str, str] = field(default_factory=dict)  # schedulers that no replay has, and why
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch runs replay --format json` prints."""
@@ -145,6 +146,7 @@ class ReplayComparison:
             },
             "trials": self.trials,
             "outcomes": [outcome.as_dict(self.recorded) for outcome in self.outcomes],
+            **({"schedulers_left_out": dict(self.left_out)} if self.left_out else {}),
         }
 
 
@@ -176,7 +178,7 @@ def replays_of(
     if not eligible(recorded.trials, spec.aim):
         why = no_feasible_trial_reason(recorded.trials, spec.constraints, spec.value_labels.unit)
         raise InputError(f"run {name!r}: nothing was chosen in it: {why}")
-    pairs = _pairs(algorithm, scheduler, spec)
+    pairs, left_out = _pairs(algorithm, scheduler, spec)
     if trials is not None and not 1 <= trials <= most:
         raise InputError(f"--trials must be from 1 to {most}, the number of recorded trials, got {trials}")
     points = grid_size(spec.space, spec.warm_start) if algorithm == "grid" else most
@@ -190,7 +192,7 @@ def replays_of(
         asked = _asked(spec, a, s, count)
         replays = (replay(asked.model_copy(update={"seed": seed}), recorded) for seed in seeds)
         outcomes.append(ReplayedSetting(a, s, tuple(replays), recorded.value))
-    return ReplayComparison(spec, recorded, count, outcomes)
+    return ReplayComparison(spec, recorded, count, outcomes, left_out)
 
 
 def _asked(spec: SearchSpec, algorithm: str, scheduler: str, trials: int) -> SearchSpec:
@@ -203,14 +205,25 @@ def _asked(spec: SearchSpec, algorithm: str, scheduler: str, trials: int) -> Sea
     return spec.model_copy(update=changed)
 
 
-def _pairs(algorithm: str | None, scheduler: str | None, spec: SearchSpec) -> list[tuple[str, str]]:
-    """Return the algorithms and schedulers to replay: the named ones, or all that work together."""
+def _pairs(
+    algorithm: str | None, scheduler: str | None, spec: SearchSpec
+) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """Return the algorithms and schedulers to replay: the named ones, or all that work together.
+
+    Returns:
+        The pairs, and the schedulers that are in none of them, each with the reason.
+
+    Raises:
+        InputError: If a name is unknown, or there is no pair.
+    """
     algorithms = (
         [a for a in ALGORITHMS if a != "grid"] if algorithm is None else [one_of("algorithm", algorithm, ALGORITHMS)]
     )
     schedulers = SCHEDULERS if scheduler is None else [one_of("scheduler", scheduler, SCHEDULERS)]
+    left_out = {}
     if spec.objectives and scheduler is None:
-        schedulers = ["none"]  # others compare accuracies
+        left_out = {each: "compares accuracies alone" for each in schedulers if each != "none"}
+        schedulers = ["none"]
     require_alone(spec.objectives, scheduler or "none", None, None)
     own = {spec.scheduler: spec.pruner_options}
     first = {s: first_stop_with(s, own.get(s, {}), first_stop(spec)) for s in schedulers}
@@ -218,7 +231,10 @@ def _pairs(algorithm: str | None, scheduler: str | None, spec: SearchSpec) -> li
     pairs = [pair for pair, fault in faults.items() if fault is None]
     if not pairs:
         raise InputError(f"--scheduler {scheduler}: {next(iter(faults.values()))}")
-    return pairs
+    for (_, each), fault in faults.items():
+        if fault is not None and each not in {s for _, s in pairs}:
+            left_out.setdefault(each, fault.partition(";")[0])
+    return pairs, left_out
 
 
 def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
