@@ -10,14 +10,13 @@ from .api import (
     compose as compose,
     draw as draw,
     evaluate as evaluate,
-    extend as extend,
     preview_search as preview_search,
     preview_train as preview_train,
     resume as resume,
     search as search,
     train as train,
 )
-from .campaigns import CampaignResult as CampaignResult, campaign as campaign
+from .campaigns import CampaignResult as CampaignResult, campaign as campaign, extend as extend
 from .execution import Preview as Preview
 from .models import (
     CompositionResult as CompositionResult,

@@ -8,7 +8,7 @@ from .composition import (
     evaluate as evaluate,
     evaluate_with as evaluate_with,
 )
-from .continuation import extend as extend, resume as resume, resume_with as resume_with
+from .continuation import resume as resume, resume_with as resume_with
 from .datasets import (
     CheckResult as CheckResult,
     DataState as DataState,

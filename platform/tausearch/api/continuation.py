@@ -54,25 +54,6 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
 resume = with_fields_of(ResumeRequest, resume_with)
 
 
-def extend_with(request: ResumeRequest) -> SearchResult:
-    """Run more trials of a search; the algorithm knows all earlier ones. `trials` is the new total.
-
-    Returns:
-        All trials and the best configuration.
-
-    Raises:
-        InputError: As `resume`, and if `trials` is None.
-    """
-    if request.trials is None:
-        raise InputError("extend: needs trials, the new total")
-    result = resume_with(request)
-    assert isinstance(result, SearchResult)  # a final run is refused
-    return result
-
-
-extend = with_fields_of(ResumeRequest, extend_with)
-
-
 @contextmanager
 def _damaged_set_aside(spec: AnySpec, directory: RunDirectory) -> Iterator[None]:
     """Put damaged files of the record aside, and say so; put them back if the block refuses the request."""

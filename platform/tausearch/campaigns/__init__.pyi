@@ -18,6 +18,7 @@ from .estimates import (
     run_pilots as run_pilots,
     seconds_here as seconds_here,
 )
+from .extending import extend as extend, say_campaign_of_extended as say_campaign_of_extended
 from .file import CellConfig as CellConfig, read_campaign as read_campaign
 from .mlflow_tables import LOCAL as LOCAL, read_pages as read_pages, track_tables as track_tables
 from .outputs import (

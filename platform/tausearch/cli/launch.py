@@ -183,23 +183,6 @@ def extend(
     _continue(locals())
 
 
-def _say_campaign(name: str, trials: int, storage: str) -> None:
-    """Say what a campaign needs whose search is extended; refuse it while a process drives the campaign."""
-    from tausearch.campaigns import campaign_of, options_of, read_campaign_status
-    from tausearch.runs import is_driven
-
-    root = open_storage(storage, write=False)
-    if (campaign := campaign_of(root, name)) is None:
-        return
-    if is_driven(root.campaign(campaign)):
-        raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which runs now; extend it afterwards")
-    status = read_campaign_status(root, root.campaign(campaign))
-    for cell in (each for each in status.cells if each.runs.search == name and trials > each.runs.trials):
-        options = f"trials: {trials}" if cell.search is None else options_of(cell.search.spec, trials)
-        first = f"write {options} for {cell.runs.title} in its file, then: {status.command(storage_option(storage))}"
-        print_notices(f"{name}: belongs to campaign {campaign!r}, whose final run may be of another choice; {first}")
-
-
 @app.command(cls=SectionedCommand)
 def train(
     what: Annotated[
@@ -302,10 +285,9 @@ def _continue(given: Mapping[str, Any]) -> None:
         progress_to=options.progress_to(given["format"]),
     )
     say_loading()
-    from tausearch import api  # torch and Ray take seconds to import
+    from tausearch import api, campaigns  # torch and Ray take seconds to import
 
-    if request.trials is not None:
-        _say_campaign(request.name, request.trials, given["storage"])
+    campaigns.say_campaign_of_extended(request)
     _show_result(api.resume_with(request), request, given["format"])
 
 

@@ -16,7 +16,6 @@ from tausearch.api import (
     SearchRequest,
     TrainRequest,
     continuation,
-    extend,
     final_runs,
     plan_search,
     plan_training,
@@ -142,8 +141,6 @@ class TestProtocol:
         message = f"--trials {spec.trials}: the search is planned with {spec.trials + 3} trials; it cannot have fewer"
         with pytest.raises(InputError, match=message):
             resume("s", storage=storage.root, trials=spec.trials)
-        with pytest.raises(InputError, match="extend: needs trials"):
-            extend("s", storage=storage.root)
 
     def test_a_search_gets_another_end(self, spec: SearchSpec, storage: Storage, ran: list[SearchSpec]) -> None:
         resume("s", storage=storage.root, patience=3)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import tausearch
 from tausearch.api.synchronisation import Synced
 from tausearch.campaigns import (
     CampaignCells,
@@ -541,7 +542,7 @@ def test_the_report_and_the_written_table_say_it_too(outdated: Storage) -> None:
 
 
 def test_an_extended_search_of_a_campaign_says_what_the_campaign_needs_and_waits_for_its_driver(
-    outdated: Storage, ask: Ask, monkeypatch: pytest.MonkeyPatch
+    outdated: Storage, ask: Ask, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tausearch.api.resume_with", lambda request: pytest.fail("it began"))
     words = ["extend", "t-digits-ita-lora", "--trials", "9", "--storage", str(outdated.root)]
@@ -556,6 +557,12 @@ def test_an_extended_search_of_a_campaign_says_what_the_campaign_needs_and_waits
     _, _, err = ask(*words)
     assert "whose final run may be of another choice; write trials: 9, reevaluate: 0 for digits/ita-lora in its" in err
     assert f"campaign run {outdated.root.parent}/t.yaml" in err and err.endswith("it goes on\n")
+    monkeypatch.setattr("tausearch.campaigns.extending.resume_with", refuse)  # in Python it is the same
+    with pytest.raises(InputError, match="it goes on"):
+        tausearch.extend("t-digits-ita-lora", trials=9, storage=outdated.root)
+    assert err == f"{capsys.readouterr().err}tausearch: it goes on\n"
+    with pytest.raises(InputError, match="extend: needs trials"):
+        tausearch.extend("t-digits-ita-lora", storage=outdated.root)
 
 
 def test_a_search_that_its_campaign_would_refuse_goes_on_by_itself(outdated: Storage, ask: Ask) -> None:
