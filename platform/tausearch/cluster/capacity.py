@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from tausearch.runs import Resources
 
+_CGROUP = Path("/sys/fs/cgroup")  # of a container, its own
+
 
 def local_cpus() -> int:
-    """Return the number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0))
+    """Return the number of whole CPUs that this process may use; a container's limit of their time counts."""
+    return max(1, int(min(len(os.sched_getaffinity(0)), _cpu_limit())))
+
+
+def _cpu_limit() -> float:
+    """Return how many CPUs a container may use at a time (cgroup v2, else v1); infinite without a limit."""
+    with suppress(OSError, ValueError):  # "max" is no number
+        quota, period = map(int, (_CGROUP / "cpu.max").read_text(encoding="ascii").split())
+        return quota / period
+    with suppress(OSError, ValueError):
+        quota, period = (int((_CGROUP / f"cpu/cpu.cfs_{of}_us").read_text()) for of in ("quota", "period"))
+        return quota / period if quota > 0 else math.inf
+    return math.inf
 
 
 def gpus_here() -> int:

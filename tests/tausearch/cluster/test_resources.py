@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
-from tausearch.cluster import cluster_capacity, local_cpus, resources, trials_that_fit
+from tausearch.cluster import capacity, cluster_capacity, local_cpus, resources, trials_that_fit
 from tausearch.cluster.resources import plan_resources
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -56,6 +57,31 @@ def test_a_cluster_that_has_lost_its_nodes_has_one_cpu(monkeypatch: pytest.Monke
 def test_only_the_cpus_of_this_process_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {3, 5, 7})
     assert local_cpus() == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "cpus"),
+    [
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "150000 100000\n"}, 1),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "1600000 100000\n"}, 8),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "300000\n"}, 8),
+        ({}, 8),
+    ],
+)
+def test_the_limit_of_a_container_counts(
+    files: dict[str, str], cpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(capacity, "_CGROUP", tmp_path)
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert local_cpus() == cpus
 
 
 @pytest.mark.usefixtures("small_machine")
