@@ -52,6 +52,38 @@ def test_a_split_is_known_by_any_usual_form_of_its_name(names: tuple[str, str], 
     assert [len(source.load(part)[1]) for part in SPLIT_NAMES] == [20, 4]
 
 
+def test_a_file_of_no_split_beside_others_is_refused(tmp_path: Path) -> None:
+    for name in ("train", "extra", "test"):
+        parquet(tmp_path / f"{name}.parquet", listed(), list(CLASSES))
+    with pytest.raises(InputError, match=f"^parquet:{tmp_path}: 'extra.parquet' lies beside test and train; name it "):
+        get_source(f"parquet:{tmp_path}?tasks=2")
+
+
+def test_a_file_without_the_column_of_images_is_refused(tmp_path: Path) -> None:
+    for name, columns in {"test": ("image",), "train-0": ("img",), "train-1": ("image", "image")}.items():
+        images, labels = ([row[key] for row in listed()] for key in ("bytes", "label"))
+        table = pa.Table.from_arrays([*[pa.array(images)] * len(columns), pa.array(labels)], [*columns, "label"])
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    for wrong in ("train-0", "train-1"):
+        with pytest.raises(InputError, match=f"{wrong}.parquet: has no column 'image' of image bytes; has im"):
+            get_source(f"parquet:{tmp_path}?tasks=2").load("train")
+        (tmp_path / f"{wrong}.parquet").unlink()
+
+
+@pytest.mark.parametrize("struct", [False, True])
+def test_names_of_columns_may_have_dots_and_those_of_files_capitals(struct: bool, tmp_path: Path) -> None:
+    put(tmp_path / "folder", images())
+    found = listed()[::-1]
+    pixels, paths = ([row[key] for row in found] for key in ("bytes", "path"))
+    held = [{"bytes": each, "path": path} for each, path in zip(pixels, paths, strict=True)] if struct else pixels
+    columns = {"my.image": held, "my.label": [CLASSES[row["label"]] for row in found]} | (
+        {} if struct else {"path": paths}
+    )
+    pq.write_table(pa.table(columns), tmp_path / "all.PARQUET")
+    ref = BenchmarkRef.parse(f"parquet:{tmp_path}?label_column=my.label")
+    assert content(dataset_of(ref).listing()) == content(dataset(tmp_path / "folder").listing())
+
+
 def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
     parquet(tmp_path / "train.parquet", listed(), list(CLASSES))
     parquet(tmp_path / "test.parquet", listed(), list(CLASSES[::-1]))
@@ -91,6 +123,12 @@ def test_a_wrong_label_is_told_by_its_own_file_and_row(wrong: str | None, fault:
         pq.write_table(pa.table({"image": images, "label": list(labels)}), tmp_path / f"{name}.parquet")
     with pytest.raises(InputError, match=f"test-1.parquet: {fault}"):
         get_source(f"parquet:{tmp_path}?tasks=1").load("test")
+
+
+def test_a_file_without_rows_has_no_image_of_its_classes(tmp_path: Path) -> None:
+    parquet(tmp_path / "all.parquet", [], list(CLASSES))
+    with pytest.raises(InputError, match="class 'bat' has no image in the train part"):
+        get_source(f"parquet:{tmp_path}?tasks=2").load("train")
 
 
 def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:

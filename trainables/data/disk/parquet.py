@@ -103,8 +103,15 @@ class ParquetImages:
 
 
 def parquet_images(paths: Sequence[str], column: str, rows: np.ndarray | None = None) -> ParquetImages:
-    """Return some rows of files, int64 `(n,)`, by default all; an unreadable or too long file is an InputError."""
-    files = tuple(map(_parquet_file, paths))
+    """Return some rows of files, int64 `(n,)`, by default all.
+
+    Returns:
+        The images of one column, none of them read.
+
+    Raises:
+        InputError: If a file cannot be read, is too long or lacks the column.
+    """
+    files = tuple(_parquet_file(path, column) for path in paths)
     return ParquetImages(files, column, np.arange(sum(file.groups[-1] for file in files)) if rows is None else rows)
 
 
@@ -151,13 +158,15 @@ def _bounded(file: pq.ParquetFile, groups: Sequence[int], column: str) -> pa.Chu
         _TooLargeError: If the column decodes to more than MOST_GROUP bytes. A file of 2 kB can hold 16 GB.
     """
     chunks, size = [], 0
+    # A name may have a dot, and a column `a` brings along `a.b`, whether a part of it or a column of that name.
+    top = column if column in file.schema_arrow.names else column.rpartition(".")[0]
+    kind = file.schema_arrow.field(top).type
     rows = max(1, min(_ROWS_AT_ONCE, MOST_GROUP // 4 // _longest(file, groups, column)))
     for batch in file.iter_batches(rows, row_groups=list(groups), columns=[column], use_threads=False):
-        chunks.append(batch.column(0))
+        chunks.append(batch.column(top))
         size += batch.nbytes
         if size > MOST_GROUP:
             raise _TooLargeError(f"column {column!r} decodes to more than {MOST_GROUP:,} bytes in one piece")
-    kind = file.schema_arrow.field(column.partition(".")[0]).type
     return pa.chunked_array(chunks, chunks[0].type if chunks else kind)
 
 
@@ -170,11 +179,15 @@ def _longest(file: pq.ParquetFile, groups: Sequence[int], column: str) -> int:
     return max(found)
 
 
-def _parquet_file(path: str) -> ParquetFile:
+def _parquet_file(path: str, column: str) -> ParquetFile:
     with _readable(path):
         stat = Path(path).stat()
         metadata = pq.read_metadata(path)
     _require_rows(path, metadata)
+    schema = metadata.schema.to_arrow_schema()
+    index = schema.get_field_index(column)  # below 0, too, for a name of two columns
+    if index < 0 or not _holds_bytes(schema.field(index).type):
+        raise InputError(f"{path}: has no column {column!r} of image bytes; has {', '.join(schema.names)}")
     groups = [0]
     for group in range(metadata.num_row_groups):
         groups.append(groups[-1] + metadata.row_group(group).num_rows)
@@ -191,7 +204,7 @@ def find_columns(path: str) -> Columns:
     with _readable(path):
         schema = pq.read_schema(path)
     names = schema.names
-    holds_bytes = [name for name in names if _holds_bytes(schema.field(name).type)]
+    holds_bytes = [field.name for field in schema if _holds_bytes(field.type)]
     image = _first(IMAGE_COLUMNS, holds_bytes) or (holds_bytes[0] if len(holds_bytes) == 1 else None)
     if image is None:
         raise InputError(f"{path}: has no column of image bytes; has {', '.join(names)}")

@@ -25,11 +25,15 @@ def find(path: Path, label: str | None = None) -> Listing:
     if path.is_file():
         files = [str(path)]
     elif path.is_dir():
-        files = [str(path / name) for name in open_tree(path).entries if name.endswith(".parquet")]
+        files = [str(path / name) for name in open_tree(path).entries if name.lower().endswith(".parquet")]
     else:
         raise InputError(f"parquet:{path}: no such file or folder{IF_MOVED}")
     if not files:
         raise InputError(f"parquet:{path}: holds no .parquet file")
+    splits = _splits(files, path)
+    if (loose := splits.pop("one", [])) and splits:
+        beside, name = " and ".join(sorted(splits)), os.path.relpath(loose[0], path)
+        raise InputError(f"parquet:{path}: {name!r} lies beside {beside}; name it after its split, or move it away")
     return find_in(files, path, label=label)
 
 
@@ -147,7 +151,7 @@ def _unsplit(
         # In the order of their paths, images are split as the same files in class folders.
         paths = parquet.read_paths(files, columns) or [str(row).zfill(12) for row in range(len(labels))]
         order = sorted(range(len(labels)), key=lambda row: (int(labels[row]), paths[row]))
-        kept = torch.tensor([row for row in order if labels[row] != gone])
+        kept = torch.tensor([row for row in order if labels[row] != gone], dtype=torch.int64)
         labels = labels[kept] - (labels[kept] > gone).long()
         images = parquet.parquet_images(files, columns.image, kept.numpy())
         return {part: (images.take(rows), labels[rows]) for part, rows in zip(SPLIT_NAMES, split(labels), strict=True)}
