@@ -48,10 +48,13 @@ def test_transparent_pixels_show_white_and_half_transparent_ones_a_mixture() -> 
     assert decoded[:, 0, 2].tolist() == list(RED)
 
 
-def test_palette_with_and_without_transparency() -> None:
+def test_palette_and_sixteen_bits_with_and_without_transparency() -> None:
     image = picture().quantize(2)
     plain = decode(file(image), "x")
     assert plain[:, 0, 0].tolist() == pytest.approx(list(RED), abs=2)
+    grey = Image.fromarray(np.full((H, W), 257 * 7, np.uint16))
+    grey.putpixel((0, 0), 0)
+    assert decode(file(grey, transparency=0), "x")[:, 0, :2].tolist() == [[255, 7]] * 3
     background = image.getpixel((8, 0))
     decoded = decode(file(image, transparency=background), "x")
     assert decoded[:, 0, 0].tolist() == [255, 255, 255]

@@ -112,6 +112,7 @@ def _as_rgb(image: Image.Image) -> Image.Image:
         values = np.asarray(image, dtype=np.int64)
         if values.min() < 0 or values.max() > 65535:
             raise ValueError("values outside 16 bits")
+        values = np.where(values == image.info.get("transparency", -1), 65535, values)  # a PNG may declare one value
         return Image.fromarray((values / 257).round().astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise ValueError("floating-point pixels have no defined white")
