@@ -90,6 +90,8 @@ def test_a_module_is_imported_from_the_folder_that_was_allowed_and_only_then(tmp
     assert found("plugged:number", must_be=int) == 1
     with pytest.raises(InputError, match=r"^method 'plugged:number': 'number' must be a class, got int$"):
         found("plugged:number")
+    with pytest.raises(InputError, match=r"^method 'plugged:number\?a=1': code takes no .*; write 'plugged:number'$"):
+        found("plugged:number?a=1")
     with pytest.raises(InputError, match="'number' must be an InputError, got int$"):
         found("plugged:number", must_be=InputError)
 

@@ -396,6 +396,8 @@ def _as_code(name: str) -> str:
 
 
 def _folder_of(kind: str, name: str) -> str:
+    if _bare(name) != name:
+        raise InputError(f"{kind} {name!r}: code takes no options behind ?; write {_bare(name)!r}")
     if name not in _allowed:
         raise InputError(
             f"{kind} {name!r}: a file names this code, you did not; if you trust it, let it run with"
