@@ -185,4 +185,4 @@ def _absolute(name: str) -> str:
     kind, _, path = name.partition(":")
     if not path:
         raise InputError(f"benchmark {name!r}: needs a path after '{kind}:'")
-    return f"{kind}:{os.path.abspath(os.path.expanduser(path))}"
+    return f"{kind}:/{os.path.abspath(os.path.expanduser(path)).lstrip('/')}"  # abspath keeps two slashes at the start

@@ -91,17 +91,19 @@ def split_references(text: str) -> tuple[str, ...]:
     A comma belongs to a reference where it separates classes or the reference alone is right, as in
     `digits?class_order=3,1,2`; and a folder may have one in its name. In `digits?class_order=3,letters`, 3 is a seed.
     """
-    if "," not in text or _is_folder(text):
-        return (text,)
-    found: list[str] = []
-    for piece in text.split(","):
-        if found and ("?" in found[-1] or BenchmarkRef.parse(found[-1]).path is not None) and not _begins(piece):
+    name, question, _ = text.partition("?")
+    folder = name if _is_folder(name) else ""
+    first, *pieces = text.removeprefix(folder).split(",")
+    found = [f"{folder}{first}"]
+    for piece in pieces:
+        if ("?" in found[-1] or BenchmarkRef.parse(found[-1]).path is not None) and not _begins(piece):
             found[-1] += f",{piece}"
         else:
             found.append(piece)
-    name, question, _ = text.partition("?")
+    if not question or ("," in name and not folder):
+        return tuple(found)
     seeded = all(map(_is_right, found)) and isinstance(reference(found[0]).class_order, int)  # a seed, not a class
-    return (text,) if question and "," not in name and not seeded and _is_right(text) else tuple(found)
+    return (text,) if not seeded and _is_right(text) else tuple(found)
 
 
 def references(text: str) -> tuple[BenchmarkRef, ...]:
@@ -117,8 +119,7 @@ def _is_right(text: str) -> bool:
     return True
 
 
-def _is_folder(text: str) -> bool:
-    name = text.partition("?")[0]
+def _is_folder(name: str) -> bool:
     return name.startswith((FOLDER, PARQUET)) and os.path.exists(os.path.expanduser(name.partition(":")[2]))
 
 

@@ -287,9 +287,9 @@ PROTOCOL, SPACE = search_spec().protocol, search_spec().space
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [
-        ({"fixed": {**FIXED, "rank": 4}}, "rank is fixed at "),
+        ({"fixed": {**FIXED, "rank": 4}}, "rank is fixed at 4 on "),
         ({"space": {**SPACE, "rank": SPACE["lr"]}}, "rank has different ranges "),
-        ({"space": {"alpha": SPACE["alpha"]}, "fixed": {**FIXED, "lr": 0.1}}, "lr is fixed at "),
+        ({"space": {"alpha": SPACE["alpha"]}, "fixed": {**FIXED, "lr": 0.1}}, "lr is fixed at 0.1 on "),
         ({"protocol": PROTOCOL.model_copy(update={"precision": "bf16"})}, "precision is "),
         ({"protocol": PROTOCOL.model_copy(update={"initial_head": "names.pt"})}, "initial_head is "),
         ({"protocol": PROTOCOL.model_copy(update={"weights_digest": "1" * 64})}, "weights_digest is "),
@@ -305,6 +305,7 @@ def test_a_difference_is_said_once_whichever_benchmark_has_it(
         merged(specs, None)
     said = str(error.value).splitlines()
     assert len(said) == (2 if place == 0 else 1) and all(line.startswith(fault) for line in said), said
+    assert not any("fixed at None" in line for line in said), said
 
 
 def test_what_benchmarks_do_not_share_is_said_of_each_or_of_none() -> None:
@@ -345,6 +346,22 @@ def test_files_of_a_search_on_one_benchmark_have_no_new_key(tmp_path: Path) -> N
 )
 def test_commas_separate_benchmarks_and_not_classes(text: str, found: list[str]) -> None:
     assert list(split_references(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("folder:a?tasks=2,letters", 2),
+        ("folder:a,digits?tasks=2,letters", 2),
+        ("folder:a,digits?class_order=x,letters", 1),
+        ("folder:a,digits", 1),
+    ],
+)
+def test_a_folder_may_have_a_comma(text: str, found: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "a,digits"):
+        (tmp_path / name).mkdir()
+    assert len(split_references(text)) == found
 
 
 def test_the_choice_is_trained_on_each_of_its_benchmarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from trainables.user_code import allow_code
         ("cifar100?epochs=3&tasks=20", "cifar100?tasks=20&epochs=3", "cifar100-tasks-20-epochs-3"),
         ("folder:/data/My Birds?tasks=5&class_order=0", "folder:/data/My Birds?tasks=5&class_order=0", None),
         ("folder:/a/../b/", "folder:/b", "folder-b"),
+        ("folder://a/b", "folder:/a/b", "folder-b"),
         ("own.module:NAME", "own.module:NAME", "own.module-NAME"),
     ],
 )

@@ -62,7 +62,11 @@ def _differences(specs: Sequence[SearchSpec]) -> Iterator[str]:
         for name in dict.fromkeys((*first.fixed, *spec.fixed)):
             one, other = first.fixed.get(name), spec.fixed.get(name)
             if one != other:
-                yield f"{name} is fixed at {one} and {other} {places}; give one value with --set {name}=VALUE"
+                fixed = f"is fixed at {one} and {other} {places}"
+                if one is None or other is None:
+                    has, lacks = (first, spec) if other is None else (spec, first)
+                    fixed = f"is fixed at {has.fixed[name]} on {has.benchmark} and not on {lacks.benchmark}"
+                yield f"{name} {fixed}; give one value with --set {name}=VALUE"
         for name in dict.fromkeys((*first.space, *spec.space)):
             if first.space.get(name) != spec.space.get(name) and name not in {*first.fixed, *spec.fixed}:
                 yield f"{name} has different ranges {places}; give one space with --space FILE"
