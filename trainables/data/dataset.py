@@ -144,6 +144,18 @@ class Dataset:
             raise self._wrong("images of both parts", total, count)
         return parts
 
+    @property
+    def classes_digest(self) -> str:
+        """Digest of the classes and how many images of each train and test: a split by seed is drawn anew from others.
+
+        Names count only in the user's own images, whose order they give; forms of a published dataset spell them each
+        in its own way.
+        """
+        listing = self.listing()
+        names, count = listing.class_names if self.ref.path is not None else (), len(listing.class_names)
+        counts = [torch.bincount(listing.load(part)[1], minlength=count).tolist() for part in SPLIT_NAMES]
+        return hashlib.sha256(repr((names, counts)).encode("utf-8", "surrogateescape")).hexdigest()
+
     def require_usable(self, parts: Sequence[SplitName], progress: Progress) -> list[str]:
         """Check the images of some parts, so that none stops a run half-way; images of other parts are not opened.
 

@@ -23,7 +23,7 @@ from trainables.data import (
     get_source,
     reference as known_reference,
 )
-from trainables.data.dataset import data_root as root_of, dataset_of, on_disk
+from trainables.data.dataset import Dataset, data_root as root_of, dataset_of, on_disk
 from trainables.data.disk.passes import longest_side
 from trainables.data.from_module import require_fits
 from trainables.data.sources import images_per_task, steps_of
@@ -118,12 +118,26 @@ class OpenBenchmark:
             ]
         return wanted, []
 
+    @property
+    def _dataset(self) -> Dataset | None:
+        return dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
+
     @cached_property
     def _unreadable(self) -> list[str]:
         """A line for each image on disk that cannot be read and is left out; raises an `InputError` for others."""
-        dataset = dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
         with LongWork() as work:
-            return [] if dataset is None else dataset.require_usable(SPLIT_NAMES, work.start)
+            return [] if self._dataset is None else self._dataset.require_usable(SPLIT_NAMES, work.start)
+
+    @cached_property
+    def _classes_digest(self) -> str | None:
+        return None if self._dataset is None else self._dataset.classes_digest
+
+    def facts_of(self, built: Benchmark) -> DataFacts:
+        """Return what a run notes of its images."""
+        images, seen = tuple(len(task.train) for task in built.tasks), tuple(map(len, built.evaluation))
+        counts = {"train": sum(images), "per_task": images, "evaluation": sum(seen), "evaluation_per_task": seen}
+        digests = {"digest": built.fingerprint, "evaluation_digest": built.evaluation_fingerprint}
+        return DataFacts.model_validate({**digests, **counts, "classes_digest": self._classes_digest})
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
         """Return the images that a run will use. Check once that all can be read and every class is large enough.
@@ -145,24 +159,28 @@ class OpenBenchmark:
             built = build_benchmark(self.source, purpose, split_seed, reads)
             if self.ref.in_code:
                 require_fits(built, reads)
-            self._required[asked] = Usable(facts_of(built), tuple(left_out))
+            self._required[asked] = Usable(self.facts_of(built), tuple(left_out))
         return self._required[asked]
 
-    def require_images(self, run: str, began_with: DataFacts, now: DataFacts, where: str = "") -> None:
+    def require_images(
+        self, run: str, began_with: DataFacts, now: DataFacts, where: str = "", *, otherwise: str = "make a new run"
+    ) -> None:
         """Refuse another number of images than a run began with; say where images of the same number may be others.
 
-        The split is drawn from the number: of more images, some that the run learned would be tested.
+        The split is drawn from the numbers of all classes: of more images, some that the run learned would be tested.
 
         Raises:
-            InputError: If the number differs; `where` stands before the field's name.
+            InputError: If the number of all images or that of a class differs. `where` stands before the fault, and
+                `otherwise` says what to do where the images cannot be brought back.
         """
-        for key in ("train", "evaluation"):
-            count, found = getattr(began_with, key), getattr(now, key)
-            if found != count:
-                raise InputError(
-                    f"run {run!r}: {where}data.{key} was {count} images, is now {found};"
-                    " bring back the images that it began with, or make a new run"
-                )
+        counts = {key: (getattr(began_with, key), getattr(now, key)) for key in ("train", "evaluation")}
+        faults = [f"data.{key} was {was} images, is now {got}" for key, (was, got) in counts.items() if was != got]
+        if not began_with.has_split_of(now):
+            faults.append("an image was added, deleted, or moved to another class")
+        if faults:
+            raise InputError(
+                f"run {run!r}: {where}{faults[0]}; bring back the images that it began with, or {otherwise}"
+            )
         self.say_other_images(run, began_with, now)
 
     def say_other_images(self, run: str, began_with: DataFacts, now: DataFacts) -> None:
@@ -178,7 +196,7 @@ class OpenBenchmark:
 
 
 def with_images_compared(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) -> Plan[S]:
-    """Return a plan, and say where the images of the run that it continues may have changed."""
+    """Return a plan, and compare its images with those of the run that it continues; see `require_images`."""
     if plan.exists:
         earlier, now = read_spec(plan.directory), plan.spec
         # The digest depends on these, too; where they differ, `continued` refuses the run.
@@ -186,16 +204,8 @@ def with_images_compared(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) 
         if digested[0] == digested[1]:
             for name, began_with in earlier.images.items():
                 if name in now.images:
-                    opened(name).say_other_images(now.name, began_with, now.images[name])
+                    opened(name).require_images(now.name, began_with, now.images[name])
     return plan
-
-
-def facts_of(built: Benchmark) -> DataFacts:
-    """Return what a run notes of its images."""
-    images, seen = tuple(len(task.train) for task in built.tasks), tuple(map(len, built.evaluation))
-    digests = {"digest": built.fingerprint, "evaluation_digest": built.evaluation_fingerprint}
-    counts = {"train": sum(images), "per_task": images, "evaluation": sum(seen), "evaluation_per_task": seen}
-    return DataFacts.model_validate(digests | counts)
 
 
 def images_then_weights(

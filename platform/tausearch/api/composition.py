@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tausearch import models
-from tausearch.api.benchmarks import facts_of, open_benchmark
+from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.requests import ComposeRequest, EvaluateRequest, allow_named, with_fields_of
 from tausearch.api.retraining import RetrainingPlan, plan_retraining
 from tausearch.models import CompositionResult, EvaluationResult, MergeConfig, Pools, VectorSource
@@ -234,7 +234,7 @@ def _benchmark(
     own = None if first.spec is None else first.spec.data_root
     opened = open_benchmark(first.benchmark, request.data_root or own)
     built = build_benchmark(opened.source, purpose, first.protocol.split_seed, backbone.input)
-    now = facts_of(built)
+    now = opened.facts_of(built)
     for each in sources if purpose == "final" else ():
         if each.spec is not None and each.spec.data is not None:
             opened.require_images(each.name, each.spec.data, now)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from checked_input.names import counted
 from tausearch import runs
-from tausearch.api.benchmarks import facts_of, open_benchmark
+from tausearch.api.benchmarks import open_benchmark
 from tausearch.api.final_runs import FinalResult, FinalRun, run_training
 from tausearch.api.plans.new_runs import require_continuable
 from tausearch.api.plans.several_benchmarks import ENDS_BY_MEAN, NO_BOUNDS
@@ -160,7 +160,7 @@ def _require_unchanged(spec: AnySpec) -> None:
             if getattr(now, key) != value:
                 raise InputError(f"run {spec.name!r}: {where}protocol.{key} was {value}, is now {getattr(now, key)}")
         if data is not None:
-            facts = facts_of(build_benchmark(source, spec.purpose, protocol.split_seed, backbone.input))
+            facts = opened.facts_of(build_benchmark(source, spec.purpose, protocol.split_seed, backbone.input))
             opened.require_images(spec.name, data, facts, where)
 
 

@@ -49,6 +49,7 @@ class DataFacts(Strict):
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
     evaluation_digest: str | None = None  # of these, with labels; None in runs of earlier versions
+    classes_digest: Annotated[str | None, UNUSED] = None  # of the classes and counts of images on disk; None if older
     evaluation_per_task: Annotated[tuple[PositiveInt, ...], UNUSED] = ()  # empty in recorded tables and older runs
 
     @property
@@ -60,6 +61,11 @@ class DataFacts(Strict):
         """
         tasks = self.evaluation_per_task
         return 100.0 / (len(tasks) * min(tasks) if tasks else self.evaluation)
+
+    def has_split_of(self, other: DataFacts) -> bool:
+        """Whether both have as many images of each class, from which a split is drawn; true where one is not known."""
+        digests = {self.classes_digest, other.classes_digest}
+        return None in digests or len(digests) == 1
 
     def has_images_of(self, other: DataFacts) -> bool:
         """Whether both train and evaluate on the same images; of runs of earlier versions the number must be equal."""

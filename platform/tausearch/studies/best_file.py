@@ -22,6 +22,7 @@ from search_spaces.values import ScalarField
 from tausearch.runs import (
     AnySpec,
     Constraint,
+    DataFacts,
     Ending,
     ExperimentProtocol,
     Gain,
@@ -37,7 +38,7 @@ from tausearch.runs import (
     replace_text,
     titles_of,
 )
-from trainables.data import reference, split_references
+from trainables.data import BENCHMARKS, reference, split_references
 from trainables.errors import InputError, faults_of
 from trainables.methods import get_method
 from trainables.user_code import code_option, forbidden, require_allowed
@@ -89,6 +90,7 @@ class Selection(Strict):
             the start did not finish.
         ended: Why the trials of the search ended, or what stopped its driver; None while it goes on.
         accuracies: Final accuracy on each of several benchmarks, percent; empty for one.
+        images: The images of the search on each benchmark that is no part of the package; empty in earlier versions.
     """
 
     metric: str
@@ -104,6 +106,7 @@ class Selection(Strict):
     gain: Gain | None = None
     ended: Ending | None = None
     accuracies: Annotated[dict[str, FiniteFloat], UNUSED] = {}
+    images: Annotated[dict[str, DataFacts], UNUSED] = {}
 
     @property
     def value_words(self) -> str:
@@ -254,6 +257,7 @@ def make_best_file(
         gain=gain,
         ended=ended,
         accuracies=_accuracies(spec, best),
+        images={name: data for name, data in spec.images.items() if reference(name).name not in BENCHMARKS},
     )
     return _best(spec, best.hyperparameters, selection)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,7 +28,7 @@ from tausearch.api import (
     plan_training,
     space_for,
 )
-from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, facts_of, images_then_weights, open_benchmark
+from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, images_then_weights, open_benchmark
 from tausearch.api.plans import one_benchmark
 from tausearch.api.requests import EvaluateRequest
 from tausearch.models import VectorSource
@@ -385,6 +386,54 @@ class TestImagesThatHaveChanged:
             with pytest.raises(InputError, match=f"^run 'f': data.{part} was .* images, is now .*; bring back"):
                 composition._benchmark([exported, source], EvaluateRequest(["f"]), "final", Backbone())  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize("known_by", ["best file", "search", "nothing"])
+    def test_a_final_run_whose_search_had_other_images(
+        self,
+        folder: Folder,
+        tmp_path: Path,
+        overwrite: Callable[[str], None],
+        said: Callable[[], list[str]],
+        known_by: str,
+    ) -> None:
+        text, own = folder(), tmp_path / "own"
+        with plan_search(replace(wanted(text, tmp_path), name="s")).open_locked() as (spec, directory):
+            best = make_best_file(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1)
+        best.save(tmp_path / "best.yaml")
+        best = load_best(tmp_path / "best.yaml")
+        if known_by != "best file" and best.selection is not None:
+            best = best.model_copy(update={"selection": best.selection.model_copy(update={"images": {}})})
+        storage = directory.path.parent if known_by == "search" else tmp_path / "other"
+        request = TrainRequest(best, storage=storage)
+        overwrite("test")  # which no search has seen
+        plan_training(request)
+        assert said() == []
+        overwrite("train")
+        plan_training(request)
+        assert len(said()) == (known_by != "nothing")
+        again, fault = f"^run 's': {best.title}: ", "; bring back the images that it began with, or search again$"
+        (own / "train" / "a" / "0.png").rename(own / "train" / "b" / "9.png")
+        moved = f"{again}an image was added, deleted, or moved to another class{fault}"
+        for expected in (moved, f"{again}data.train was 12 images, is now 11{fault}"):
+            with nullcontext() if known_by == "nothing" else pytest.raises(InputError, match=expected):
+                plan_training(request)
+            (own / "train" / "b" / "9.png").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to(own)
+        plan_training(replace(request, benchmark=f"folder:{tmp_path / 'link'}?tasks=2"))
+
+    def test_an_image_that_has_moved_to_another_class(self, folder: Folder, tmp_path: Path) -> None:
+        request = replace(wanted(folder(), tmp_path), name="s", resume_if_exists=True)
+        with plan_search(request).open_locked() as (spec, _):
+            pass
+        (tmp_path / "own" / "train" / "a" / "0.png").rename(tmp_path / "own" / "train" / "b" / "9.png")
+        for go_on in (lambda: plan_search(request), lambda: continuation._require_unchanged(spec)):
+            with pytest.raises(
+                InputError, match="^run 's': an image was added, deleted, or moved to another class; br"
+            ):
+                go_on()
+        assert spec.data is not None  # of a run of an earlier version only the number of all images is known
+        older = spec.model_copy(update={"data": spec.data.model_copy(update={"classes_digest": None})})
+        continuation._require_unchanged(older)
+
     def test_of_a_benchmark_in_code_no_files_are_named(self, capsys: pytest.CaptureFixture[str]) -> None:
         before, now = (DataFacts(digest=each, train=1, evaluation=1) for each in "ab")
         source: Any = None
@@ -453,7 +502,7 @@ def test_what_is_noted_of_images_is_of_all_tasks() -> None:
     tasks = [SimpleNamespace(train=range(count)) for count in (3, 5)]
     prints = {"fingerprint": "a" * 64, "evaluation_fingerprint": "b" * 64}
     built: Any = SimpleNamespace(tasks=tasks, evaluation=[range(2), range(4)], **prints)
-    facts = facts_of(built)
+    facts = opened("digits").facts_of(built)
     assert (facts.digest, facts.evaluation_digest) == ("a" * 64, "b" * 64)
     assert (facts.train, facts.per_task) == (8, (3, 5))
     assert (facts.evaluation, facts.evaluation_per_task) == (6, (2, 4))

@@ -68,7 +68,13 @@ def test_a_newer_hyperparameter_at_its_neutral_value_makes_no_other_run(spec: Se
 def test_a_copy_of_the_images_makes_no_other_run_and_other_numbers_of_them_do(spec: SearchSpec) -> None:
     data = DataFacts(digest="0", train=9, evaluation=3, evaluation_digest="0", per_task=(9,), evaluation_per_task=(3,))
     copied = data.model_copy(
-        update={"digest": "1", "evaluation_digest": "1", "per_task": (), "evaluation_per_task": ()}
+        update={
+            "digest": "1",
+            "evaluation_digest": "1",
+            "classes_digest": "1",
+            "per_task": (),
+            "evaluation_per_task": (),
+        }
     )
     fewer = data.model_copy(update={"evaluation": 2})
     first, copy, other = (spec.model_copy(update={"data": each}) for each in (data, copied, fewer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.manifest import MANIFEST, changed_files
+from trainables.data.disk.tree import PREPARED
 from trainables.errors import InputError
 
 
@@ -72,6 +74,27 @@ def test_prepared_data_of_other_files_is_refused(tmp_path: Path) -> None:
             path.unlink()
     require_usable(text, ["train", "test"])
     assert len(get_source(text).load("train")[1]) == 17
+
+
+@pytest.mark.parametrize("change", ["add", "delete", "move", "rename"])
+def test_classes_have_another_digest_where_a_split_is_drawn_anew(change: str, tmp_path: Path) -> None:
+    put(tmp_path, images(count=5))
+    before = dataset(tmp_path).classes_digest
+    dataset(tmp_path).prepare("array", silent)
+    assert dataset(tmp_path).classes_digest == before
+    shutil.rmtree(tmp_path / PREPARED)
+    os.utime(tmp_path / "bat" / "0.png", (1, 1))
+    assert dataset(tmp_path).classes_digest == before
+    first = tmp_path / "bat" / "0.png"
+    if change == "add":  # of 6 images as many train as of 5
+        put(tmp_path, {"bat/new.png": encoded(10, 7, 0)})
+    elif change == "delete":
+        first.unlink()
+    elif change == "move":
+        first.rename(tmp_path / "cat" / "new.png")
+    else:  # now the last class, of as many images
+        (tmp_path / "bat").rename(tmp_path / "rat")
+    assert dataset(tmp_path).classes_digest != before
 
 
 def test_a_fault_of_the_folder_is_not_taken_for_removed_images(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from tausearch import studies
-from tausearch.api.benchmarks import Opening, images_then_weights, open_benchmark, with_images_compared
+from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, open_benchmark, with_images_compared
 from tausearch.api.plans.new_runs import given_fields
 from tausearch.api.requests import TrainRequest
 from tausearch.cluster import (
@@ -19,6 +20,7 @@ from tausearch.cluster import (
     with_device,
 )
 from tausearch.runs import (
+    DataFacts,
     ExperimentProtocol,
     FinalSpec,
     Plan,
@@ -30,8 +32,8 @@ from tausearch.runs import (
     search_of,
 )
 from tausearch.tracking import require_installed
-from trainables.backbones import Backbone
-from trainables.data import BenchmarkRef
+from trainables.backbones import Backbone, InputSpec
+from trainables.data import BenchmarkRef, build_benchmark
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, get_method
 from trainables.metrics import VALIDATION
@@ -98,6 +100,8 @@ def plan_training(
     )
     if request.tracking is None:
         spec = spec.model_copy(update={"tracking": _tracking_of_search(spec, storage)})
+    if request.best.is_on(spec.benchmark):
+        _require_images_of_search(best, spec, storage, opened, reads)
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return with_device(with_images_compared(plan, lambda _: opened), request.gpus_per_trial, gpus)
 
@@ -154,6 +158,23 @@ def _require_same_protocol(
     ]
     if faults:
         raise InputError(*(f"{best.title}: {fault}" for fault in faults))
+
+
+def _require_images_of_search(
+    best: studies.BestFile, spec: FinalSpec, storage: Storage, opened: OpenBenchmark, reads: InputSpec
+) -> None:
+    """Refuse other images than the search had: it may have learned some of those that would be tested now.
+
+    A best file of an earlier version does not know them; the search does, where it is in the storage.
+    """
+    if best.selection is None or opened.embedded:
+        return
+    images: Mapping[str, DataFacts] = best.selection.images
+    if not images and (search := search_of(storage, spec)) is not None:
+        images = read_spec(search).images
+    if (began_with := images.get(spec.benchmark)) is not None:
+        now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
+        opened.require_images(best.selection.search, began_with, now, f"{best.title}: ", otherwise="search again")
 
 
 def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName, ...] | None:

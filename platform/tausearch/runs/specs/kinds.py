@@ -65,7 +65,7 @@ def _hidden_of(earlier: Any, now: Any) -> bool | dict[str, bool]:
     """
     if getattr(earlier, "data", None) is None or getattr(now, "data", None) is None:
         return True
-    return dict.fromkeys(("digest", "evaluation_digest", "per_task", "evaluation_per_task"), True)
+    return dict.fromkeys(("digest", "evaluation_digest", "classes_digest", "per_task", "evaluation_per_task"), True)
 
 
 def _origins(spec: RunSpec) -> str:
