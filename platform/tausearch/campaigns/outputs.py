@@ -213,14 +213,18 @@ def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRunRes
 
 
 def write_comparison(storage: Storage, directory: CampaignDirectory) -> list[Path]:
-    """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV, if it has any.
+    """Write the campaign's final runs beside the paper's results as Markdown, LaTeX and CSV; delete these without any.
 
     Returns:
         The files that were written.
     """
     cells = read_cells(directory).cells
-    runs, files = _final_runs(storage, cells), []
-    for form, text in as_texts(runs, matrix_order(cells)).items() if runs else ():
-        files.append(directory.path / f"comparison{_SUFFIXES[form]}")
-        replace_text(files[-1], text)
-    return files
+    files = {form: directory.path / f"comparison{suffix}" for form, suffix in _SUFFIXES.items()}
+    if not (runs := _final_runs(storage, cells)):
+        for file in files.values():  # of a run that its cell had before it was started anew
+            file.unlink(missing_ok=True)
+        return []
+    texts = as_texts(runs, matrix_order(cells))
+    for form, text in texts.items():
+        replace_text(files[form], text)
+    return [files[form] for form in texts]

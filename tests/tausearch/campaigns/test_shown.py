@@ -207,10 +207,13 @@ def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, mo
         return {"csv": "a"}
 
     monkeypatch.setattr(outputs, "as_texts", as_texts)
-    monkeypatch.setattr(outputs, "_final_runs", lambda *_: ["a run"])
+    runs = ["a run"]
+    monkeypatch.setattr(outputs, "_final_runs", lambda *_: runs)
     directory = storage.campaign("t")
-    assert outputs.write_comparison(storage, directory) == [directory.path / "comparison.csv"]
-    assert asked == [outputs.matrix_order(read_cells(directory).cells)]
+    assert outputs.write_comparison(storage, directory) == [file := directory.path / "comparison.csv"]
+    assert asked == [outputs.matrix_order(read_cells(directory).cells)] and file.exists()
+    runs.clear()  # the cell was started anew
+    assert outputs.write_comparison(storage, directory) == [] and not file.exists()
 
 
 def test_its_tables_get_the_runs_oldest_first_as_a_comparison_does(storage: Storage) -> None:
