@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from checked_input.names import counted
 from tausearch.campaigns.cells import CampaignCells, CellRuns, read_cells
 from tausearch.presentation import address_option, campaign_command, concurrency_option
 from tausearch.runs import (
@@ -267,7 +268,20 @@ def _remark(cell: CellStatus) -> str | None:
             f"search {search.spec.name!r} has {search.spec.trials} trials, and the file asked for {cell.runs.trials}"
         )
         parts.append(f"{known}: write {options_of(search.spec)} for this cell before the campaign goes on")
+    if search is not None and (fewer := _extended_to_fewer(search, cell.runs.trials)) is not None:
+        parts.append(fewer)
     return "; ".join(parts) or None
+
+
+def _extended_to_fewer(search: RunStatus, asked: int) -> str | None:
+    """Return what a campaign adds to a search that ended early, and was extended by hand to fewer trials than asked."""
+    spec = search.spec
+    if not isinstance(spec, SearchSpec) or not spec.stop.since or not _lacks(search, asked):
+        return None
+    known = f"search {spec.name!r} has {counted(spec.trials, 'trial')}, and the file asks for {asked}"
+    return (
+        f"{known}: the campaign runs {asked - spec.trials} more, unless the file says {options_of(spec)} for this cell"
+    )
 
 
 def options_of(spec: RunSpec, trials: int | None = None) -> str:

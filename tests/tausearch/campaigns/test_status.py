@@ -192,6 +192,23 @@ def test_a_final_run_of_an_earlier_choice_makes_no_cell_done(tmp_path: Path) -> 
     assert choice_remark(final, same) == choice_remark(final, overridden) == ""
 
 
+def test_a_search_that_was_extended_by_hand_to_fewer_trials_than_the_file_asks_says_that_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    """It had ended early before."""
+    plan, search, _ = with_first_cell_done(tmp_path)
+    cells = read_cells(plan.directory)
+    cells.with_cell(cells.cells[0].model_copy(update={"trials": 6})).save(plan.directory)
+    assert status_of(plan).cells[0].reason is None  # the file asks for more now
+    stop = search.spec.stop.model_copy(update={"since": 3})
+    search.spec.model_copy(update={"stop": stop}).save(search.directory)
+    kept = "the campaign runs 2 more, unless the file says trials: 4, reevaluate: 0 for this cell"
+    assert status_of(plan).cells[0].reason == (
+        f"search 't-digits-ita-lora' has 4 trials, and the file asks for 6: {kept}"
+    )
+    assert [planned(tmp_path, trials=trials).cells[0].added for trials in (6, 4)] == [2, 0]
+
+
 def test_a_search_that_was_extended_by_hand_is_kept_with_its_trials_in_the_file(tmp_path: Path) -> None:
     """The campaign completes it, and trains its new choice under a new name."""
     plan, search, final = with_first_cell_done(tmp_path)
