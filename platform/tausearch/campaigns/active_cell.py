@@ -50,8 +50,8 @@ class ActiveCell:
         self.say = say
         self.error: str | None = None
         self.drawn: RunPlots | None = None
-        grows = planned.added > 0 or self._has_trials_left
-        self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not grows)
+        goes_on = planned.added > 0 or self._was_reopened
+        self._searched = self.runs.search is None or (self._is_concluded(self.runs.search) and not goes_on)
         self._trained = False
         self._may_choose_anew = not self._searched
         search, final = planned.status.search, planned.status.final
@@ -59,16 +59,15 @@ class ActiveCell:
         self.search = TrialTable(() if search is None else search.trials)
         self.reevaluation = TrialTable(() if known is None else known.runs)
         self._search_spec: RunSpec = planned.search.spec
-        self._known = TrialTable(() if final is None else final.trials)
         unfinished = search is not None and (planned.added > 0 or search.state != "finished")
-        self.final = TrialTable() if unfinished else self._known
+        self.final = TrialTable(() if final is None or unfinished else final.trials)
         self._last_counted: tuple[object, list[TrialSummary]] = (None, [])
 
     @property
-    def _has_trials_left(self) -> bool:
-        """Whether its search, which has begun, has trials left: it may have got more by hand since it was concluded."""
+    def _was_reopened(self) -> bool:
+        """Whether its search has begun and is not over, though it may be concluded: it got more by hand since."""
         search = self.planned.status.search
-        return search is not None and 0 < search.n_ended < search.planned
+        return search is not None and search.n_ended > 0 and search.state != "finished"
 
     def open(self, locks: ExitStack) -> Run | None:
         """Open the search, then the final run once the search has chosen; None after both, or after an error."""
@@ -84,15 +83,15 @@ class ActiveCell:
             return None
         final = self._final()
         self._reopen(final)
-        if self._is_concluded(final.spec.name):
-            self.final = self._known
-            return None
         self._rename(final.spec.name)
+        if self._is_concluded(final.spec.name):
+            self.final = TrialTable(read_status(final.directory).trials)
+            return None
         return FinalRun.open_locked(final, locks)
 
     def _reopen(self, plan: Plan[Any]) -> None:
-        """Forget that a run was concluded if it has trials left, or was deleted since and is made again."""
-        left = plan.spec.name == self.runs.search and self._has_trials_left
+        """Forget that a run was concluded if it is not over, or was deleted since and is made again."""
+        left = plan.spec.name == self.runs.search and self._was_reopened
         if plan.added or left or not plan.exists:
             self.plan.directory.reopen(plan.spec.name)
 

@@ -225,6 +225,8 @@ def _result(
     resume_command: str,
 ) -> CampaignResult:
     status = read_campaign_status(plan.storage, plan.directory, running=False)  # this process alone holds the lock
+    if status.finished:  # the next `--redo` is another one
+        status.saved.model_copy(update={"redone": ()}).save(plan.directory)
     try:
         files = write_outputs(plan.storage, status, _plots_of_searches(cells))
     except InputError as error:  # no refusal: the cells in the campaign's folder stay
@@ -289,6 +291,9 @@ def _headlines(plan: CampaignPlan) -> Iterator[str]:
     done = sum(each.status.state == "done" for each in plan.cells)
     known = f" ({done} done already)" if done else ""
     yield f"campaign {plan.name}: {counted(len(plan.cells), 'cell')}{known}, {work_left(plan)}"
+    for cell in plan.cells:
+        if cell.title in plan.request.redo and cell.status.state != "waiting":
+            yield f"{cell.title}: --redo has started it anew before ({cell.runs.search or cell.runs.final}); it goes on"
     for each in plan.gone:
         runs = [name for name in (each.search, each.final) if name is not None and plan.storage.run_exists(name)]
         yield f"{each.title} is no longer in the file; its runs are left alone ({', '.join(runs) or 'none has begun'})"

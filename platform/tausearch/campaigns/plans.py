@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -40,7 +41,7 @@ from tausearch.runs import (
 from tausearch.studies import BestFile, best_of_run, unsearched_best_file
 from tausearch.tracking import checked_uri
 from trainables.errors import Faults, InputError
-from trainables.user_code import require_allowed, require_current
+from trainables.user_code import changed, digests_of, require_allowed, require_current
 
 # Fields of a final run that follow from the choice.
 _CHOSEN = ("fixed", "source", "source_id", "tuned_on", "measure_removability")
@@ -53,7 +54,8 @@ class CampaignRequest(DriveRequest):
 
     Attributes:
         file: The campaign's file.
-        redo: Titles of cells to start anew, such as `digits/ita-lora`; the runs that they have are left alone.
+        redo: Titles of cells to start anew, such as `digits/ita-lora`; the runs that they have are left alone. Given
+            again after a kill, it continues what it has begun, unless options or code have changed.
     """
 
     file: str | Path
@@ -179,6 +181,7 @@ class CampaignPlan:
             address=request.address,
             data_root=None if request.data_root is None else str(Path(request.data_root).absolute()),
             max_concurrent_trials=request.max_concurrent_trials,
+            redone=tuple(request.redo),
             tracking=request.tracking,
             tracking_uri=request.tracking_uri,
         )
@@ -244,7 +247,7 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     first: dict[tuple[str, str], str] = {}
     for cell in file.cells:
         try:
-            planned = planner.plan(cell, known.get(cell.title), anew=cell.title in request.redo)
+            planned = planner.planned(cell, known.get(cell.title), () if kept is None else kept.redone)
             of = (planned.runs.benchmark, planned.runs.method)
             if (other := first.setdefault(of, cell.title)) != cell.title:
                 raise InputError(f"is {other} once more: both are {of[1]} on {of[0]}")
@@ -274,22 +277,43 @@ def work_left(plan: CampaignPlan) -> str:
 def plan_final(planned: CellPlan, request: CampaignRequest, opening: Opening, gpus: GpusAt) -> Plan[FinalSpec]:
     """Return the plan of the final run of a cell whose search has chosen.
 
-    A final run of an earlier choice is left alone, and the plan has a new name.
+    A final run of an earlier choice is left alone. The plan has a new name, or that of a run of the same choice.
 
     Raises:
         InputError: If it cannot be run, or has been started otherwise.
     """
     if planned.config.search is None:
         return planned.training
-    name = planned.runs.final
     # After a kill, the best file may be that of an earlier choice until the search is concluded.
     best = best_of_run(planned.search.storage, planned.search.spec.name, print_notices)
-    plan = plan_training(_training(planned.config, name, best, request), opening, gpus=gpus, write=False)
-    plan = replace(plan, may_extend=True)
+
+    def named(name: str) -> Plan[FinalSpec]:
+        asked = _training(planned.config, name, best, request)
+        return replace(plan_training(asked, opening, gpus=gpus, write=False), may_extend=True)
+
+    plan = named(planned.runs.final)
     if plan.exists and _has_chosen_otherwise(read_spec(plan.directory), plan.spec):
-        free = plan.storage.free_name(f"{_stem_of(name)}-final")
-        plan = plan_training(_training(planned.config, free, best, request), opening, gpus=gpus, write=False)
+        plan = named(_trained_before(plan) or plan.storage.free_name(f"{_stem_of(plan.spec.name)}-final"))
     return with_share_of(planned.training, plan)
+
+
+def _trained_before(plan: Plan[FinalSpec]) -> str | None:
+    """Return the name of the cell's final run, of an earlier choice, that is exactly the planned one; None without one.
+
+    A new run would start with the user's code of now, so that is what it must have run.
+    """
+    for run in plan.storage.runs():
+        if _stem_of(run.name) == _stem_of(plan.spec.name):
+            with suppress(InputError):  # it differs, or cannot be read
+                same = replace(plan, spec=plan.spec.model_copy(update={"name": run.name})).continued()
+                if not _has_run_other_code(same):
+                    return run.name
+    return None
+
+
+def _has_run_other_code(earlier: AnySpec) -> bool:
+    """Whether the user's code has changed since a run last started."""
+    return bool(changed(earlier.code_digests, digests_of(earlier.user_code_names, in_workers=True)))
 
 
 def with_share_of(first: Plan[Any], plan: Plan[Spec]) -> Plan[Spec]:
@@ -327,7 +351,18 @@ class _Planner:
         self.gpus = asked_once(gpus_at)
         self.bf16 = asked_once(bf16_at)
 
-    def plan(self, cell: CellConfig, known: CellRuns | None, *, anew: bool) -> CellPlan:
+    def planned(self, cell: CellConfig, known: CellRuns | None, redone: Sequence[str]) -> CellPlan:
+        """Return the plan of a cell. One that is to start anew goes on if the last driver has done so; see `redone`."""
+        anew = cell.title in self.request.redo
+        if anew and cell.title in redone:
+            with suppress(InputError):  # it was started otherwise
+                begun = self._plan(cell, known, anew=False)
+                runs = [plan.directory for plan in (begun.search, begun.training) if plan.exists]
+                if not any(_has_run_other_code(read_spec(run)) for run in runs):
+                    return begun
+        return self._plan(cell, known, anew=anew)
+
+    def _plan(self, cell: CellConfig, known: CellRuns | None, *, anew: bool) -> CellPlan:
         searched, stem = cell.search is not None, self._stem(cell, known, anew=anew)
         final = f"{stem}-final" if known is None or anew else known.final
         name = stem if searched else final
@@ -465,8 +500,9 @@ def _with_options_of_existing_runs(
         final = plan_final(planned, request, opening, gpus)
         if final.exists:
             final.continued()
-            return planned
     except InputError as error:
         raise InputError(f"{error}{_advice(planned)}; to start the cell anew: --redo {planned.config.title}") from error
+    if final.spec.name == planned.runs.final:
+        return planned
     runs = planned.runs.model_copy(update={"final": final.spec.name})
     return replace(planned, runs=runs, training=final, status=read_cell_status(final.storage, runs))

@@ -108,6 +108,14 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
     assert log.endswith(str(plan.directory.log_file))
 
 
+def test_a_cell_that_the_same_command_has_started_anew_is_said_to_go_on(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    plan = replace(plan, request=replace(plan.request, redo=[cell.title for cell in plan.cells]))
+    object.__setattr__(plan.cells[0], "status", CellStatus(plan.cells[0].runs, "stopped"))
+    _, *lines, _ = _headlines(plan)
+    assert lines == ["digits/finetune: --redo has started it anew before (t-digits-finetune); it goes on"]
+
+
 def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +160,9 @@ def ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             CellStatus(cell.runs, state, reason="a seed diverged" if state == "failed" else None)
             for cell, state in zip(plan.cells, states, strict=True)
         )
-        status = CampaignStatus(plan.directory, False, cells, plan.saved_cells)
+        saved = plan.saved_cells.model_copy(update={"redone": ("digits/ewc",)})
+        saved.save(plan.directory)
+        status = CampaignStatus(plan.directory, False, cells, saved)
 
         def read(storage: object, directory: object, *, running: bool) -> CampaignStatus:
             assert not running  # the lock that it would see is its own
@@ -182,6 +192,14 @@ def test_a_campaign_that_has_ended_was_not_stopped(ended: Any) -> None:
     assert (done.signal, done.out_of_time) == (None, False)
     assert (stopped.signal, stopped.out_of_time) == (15, True)
     assert done.tracking_errors == {"b": "full", "t": "no server"} and done.results == 2
+
+
+def test_a_cell_was_started_anew_until_the_campaign_has_ended(ended: Any) -> None:
+    """The same `--redo` continues it until then, and starts it anew again afterwards."""
+    redone = [
+        read_cells(ended(*states).standing.directory).redone for states in (("done", "stopped"), ("done", "failed"))
+    ]
+    assert redone == [("digits/ewc",), ()]
 
 
 def test_a_failed_cell_has_the_error_of_this_process_before_that_of_its_record(ended: Any) -> None:

@@ -17,6 +17,7 @@ from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.campaigns import (
     CampaignPlan,
     CampaignRequest,
+    CellPlan,
     plan_campaign,
     run_campaign,
 )
@@ -482,6 +483,30 @@ def test_a_cell_is_started_anew_under_names_of_its_own(tmp_path: Path) -> None:
     assert storage.run_exists("t-digits-ita-lora")  # left alone
     with pytest.raises(InputError, match="--redo nope: the campaign has no such cell; it has digits/ita-lora"):
         planned(tmp_path, redo=["nope"])
+
+
+def test_the_same_command_continues_the_cell_that_it_has_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a cluster's scheduler gives it again. A cell with other options or code is another one."""
+    started(tmp_path)
+
+    def redone(trials: int = 4) -> CellPlan:
+        return planned(tmp_path, trials=trials, redo=["digits/ita-lora"]).cells[0]
+
+    plan = planned(tmp_path, redo=["digits/ita-lora"])
+    plan.saved_cells.save(plan.directory)
+    assert redone().runs.search == "t-digits-ita-lora-1"  # killed before its first trial
+    again = redone().search.spec.model_copy(update={"code_digests": {"m:C": "then"}})
+    make_run_directory(again, plan.storage)
+    assert (redone().runs.search, redone().next) == (again.name, "go on")
+    assert [redone(trials).runs.search for trials in (3, 5)] == ["t-digits-ita-lora-2", again.name]
+    with monkeypatch.context() as patched:
+        patched.setattr("tausearch.campaigns.plans.digests_of", lambda *_, in_workers: {"m:C": "now"})
+        assert redone().runs.search == "t-digits-ita-lora-2"
+    went_on = planned(tmp_path)
+    went_on.saved_cells.save(went_on.directory)
+    assert redone().runs.search == "t-digits-ita-lora-2"  # another command was given since
 
 
 def test_a_cell_that_is_redone_under_another_protocol_leaves_the_files_of_the_first(tmp_path: Path) -> None:

@@ -26,7 +26,16 @@ from tausearch.campaigns.driver import _plots_of_searches
 from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
-from tausearch.runs import CampaignDirectory, Record, RunDirectory, RunResult, SearchSpec, TrialSummary, read_spec
+from tausearch.runs import (
+    CampaignDirectory,
+    Record,
+    Reevaluate,
+    RunDirectory,
+    RunResult,
+    SearchSpec,
+    TrialSummary,
+    read_spec,
+)
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import load_best
 from tests.support.runs.trials import make_trial
@@ -161,6 +170,52 @@ def test_a_cell_that_is_extended_trains_again_only_what_it_has_newly_chosen(bett
         third.save(searched.best_file)
         again = plan_final(after, extended.request, extended.opening, extended.gpus)
         assert again.spec.name == f"{final}-2"
+
+
+def test_a_re_evaluation_that_was_asked_for_by_hand_and_interrupted_goes_on_before_the_final_run(
+    tmp_path: Path,
+) -> None:
+    plan, spec, searched, _ = of_two_trials(tmp_path)
+    plan.directory.mark_concluded(spec.name)
+    spec.model_copy(update={"reevaluate": Reevaluate(best=2, runs=1, start=True)}).save(searched)
+    again = planned(tmp_path, ONE_CELL.replace("trials: 2", "trials: 2, reevaluate: 2, reevaluate_runs: 1"))
+    with ExitStack() as locks:
+        run = ActiveCell(again, again.cells[0], print).open(locks)
+        assert run is not None and run.spec.name == spec.name
+    assert not plan.directory.is_concluded(spec.name)  # if it is stopped now, it goes on
+
+
+def test_a_choice_that_comes_back_has_the_final_run_that_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, spec, searched, _ = of_two_trials(tmp_path)
+    first = plan_final(plan.cells[0], plan.request, plan.opening, plan.gpus).spec
+    first = first.model_copy(update={"code_digests": {"m:C": "then"}})
+    second = first.model_copy(update={"name": f"{first.name}-1", "fixed": {**first.fixed, "lr": 0.07}})
+    trained = Record(make_run_directory(first, plan.storage)[1].record, tasks=5)
+    for number, seed in enumerate(first.seeds):
+        trained.write(replace(make_trial(number, 5, 70.0), seed=seed))
+    make_run_directory(second, plan.storage)
+    for run in (spec, first, second):
+        plan.directory.mark_concluded(run.name)
+
+    def with_second(trials: int) -> CampaignPlan:
+        """The campaign, whose present final run is the second one."""
+        later = plan.cells[0].runs.model_copy(update={"final": second.name})
+        plan.saved_cells.with_cell(later).save(plan.directory)
+        return planned(tmp_path, ONE_CELL.replace("trials: 2", f"trials: {trials}"))
+
+    extended = with_second(3)
+    cell = ActiveCell(extended, extended.cells[0], print)
+    with ExitStack() as locks:
+        assert cell.open(locks) is not None
+        Record(searched.record, tasks=5).write(make_trial(2, 5, 1.0, hyperparameters={"lr": 0.05}))
+        assert cell.open(locks) is None and cell.state == "done" and len(cell.final) == len(first.seeds)
+    assert read_cells(plan.directory).cells[0].final == first.name
+    known = with_second(3).cells[0]  # a driver that was killed in between
+    assert (known.runs.final, known.next) == (first.name, "nothing")
+    monkeypatch.setattr("tausearch.campaigns.plans.digests_of", lambda *_, in_workers: {"m:C": "now"})
+    assert with_second(3).cells[0].runs.final == f"{first.name}-2"
 
 
 @pytest.mark.parametrize("with_file", [True, False])
