@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -57,7 +58,7 @@ class ExtraMetric:
     Attributes:
         name: The name in the metrics row, which begins with `train/`, such as `train/euler_factor`.
         unit: The unit to show; "1" for a ratio.
-        limit: The value from which on a trial gets a warning; None for no warning.
+        limit: The value from which on a trial gets a warning, as it does for NaN; None for no warning.
         warning: Template of the warning, with the fields `trial` (number), `worst` (largest value), `task` (first task
             at the limit or above) and `limit`.
     """
@@ -70,10 +71,11 @@ class ExtraMetric:
     def warn(self, trial: int, rows: Iterable[Mapping[str, Any]]) -> str | None:
         """Return the warning about a trial that reached the limit, else None; a row without the metric is below it."""
         values = {int(row["task"]): row[self.name] for row in rows if self.name in row}
-        reached = [task for task, value in values.items() if self.limit is not None and value >= self.limit]
+        reached = [task for task, value in values.items() if self.limit is not None and not value < self.limit]
         if not reached:
             return None
-        return self.warning.format(trial=trial, worst=max(values.values()), task=reached[0], limit=self.limit)
+        worst = max(values.values(), key=lambda value: (math.isnan(value), value))
+        return self.warning.format(trial=trial, worst=worst, task=reached[0], limit=self.limit)
 
 
 EULER_FACTOR = "train/euler_factor"  # metric: largest step size times curvature of a penalty during a task

@@ -19,6 +19,7 @@ from tausearch.cli.campaign import campaign_app
 from tausearch.cli.data import data_app, list_app
 from tausearch.cli.options import app
 from tausearch.cli.runs import runs_app
+from tausearch.presentation import released_stdout
 from tausearch.runs import RunError
 from trainables.errors import InputError
 
@@ -39,7 +40,8 @@ def main() -> None:
         require_commas(sys.argv[1:])
         refuse_dry_campaign(sys.argv[1:])
         _require_working_folder()
-        app(prog_name="tausearch", standalone_mode=True)
+        with released_stdout():
+            app(prog_name="tausearch", standalone_mode=True)
     except RunError as error:
         _end(error, 1)
     except InputError as error:

@@ -16,7 +16,7 @@ import typer
 from checked_input.names import choices
 from checked_input.text_files import shown
 from tausearch.cli.sections import SectionedGroup
-from tausearch.presentation import see_page, tool
+from tausearch.presentation import reserve_stdout, see_page, tool
 from trainables.errors import InputError
 from trainables.user_code import allow_code
 
@@ -47,6 +47,8 @@ def _formats(*allowed: str) -> Any:
     def checked(text: str) -> str:
         if text not in allowed:
             raise InputError(f"unknown --format {shown(text)}; {choices(text, allowed)}")
+        if text != "text":
+            reserve_stdout()
         return text
 
     return typer.Option("--format", callback=checked, metavar="|".join(allowed), help="Print in this form.")

@@ -21,7 +21,7 @@ from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
 from trainables.task_names import NamedTask, class_names_fault, named_tasks
-from trainables.user_code import code_among, installed, is_code
+from trainables.user_code import BY_CODE, code_among, file_name, installed, is_code
 
 DESCRIPTION_FILE = "model.json"
 _LIBRARIES = ("tausearch", "torch", "timm", "peft")
@@ -139,7 +139,7 @@ def _fault(description: ModelDescription) -> str | None:
         return f"task_names: {fault}"
     if len(description.weights) not in (0, len(description.tasks)) or any(map(WEIGHT.fault, description.weights)):
         return f"weights must be one for each of {counted(len(description.tasks), 'task')}, each {WEIGHT.words}"
-    if fault := _rule_fault(description.rule, description.rule_parameters):
+    if fault := _rule_fault(description.rule, description.rule_parameters, merged=description.form != "vectors"):
         return fault
     for row in description.accuracies.values():
         if len(row) != len(description.tasks) or not all(0 <= value <= 100 for value in row):
@@ -152,11 +152,15 @@ def has_description(folder: Path) -> bool:
     return (folder / DESCRIPTION_FILE).is_file()
 
 
-def _rule_fault(rule: str, parameters: Mapping[str, float]) -> str | None:
-    """Return the fault of a rule of ours, or of a name that stands for nothing; other rules are code, not run here."""
+def _rule_fault(rule: str, parameters: Mapping[str, float], *, merged: bool) -> str | None:
+    """Return the fault of a rule of ours, or of a name that stands for nothing; other rules are code, not run here.
+
+    What is `merged` already needs no rule: it may be one of a package that is not here.
+    """
     if rule not in RULES:
-        known = is_code(rule) or rule in installed("rule")
-        return None if known else f"unknown rule {rule!r}; {choices(rule, (*RULES, *installed('rule')))}"
+        known = is_code(rule) or rule in installed("rule") or (merged and rule == file_name(rule) != "")
+        allowed = choices(rule, (*RULES, *installed("rule")), BY_CODE)
+        return None if known else f"unknown rule {rule!r}; {allowed}; if a package brought it, install the package"
     declared = RULES[rule].parameters
     if other := sorted(parameters.keys() ^ declared.keys()):
         return f"rule_parameters of {rule} must be {', '.join(declared) or 'none'}, not so {other[0]!r}"

@@ -68,6 +68,7 @@ from .terminal.commands import (
 from .terminal.live import LiveDisplay as LiveDisplay
 from .terminal.progress import ProgressDisplay as ProgressDisplay
 from .terminal.quiet import Stream as Stream, output_to as output_to, stream_of as stream_of
+from .terminal.results import released_stdout as released_stdout, reserve_stdout as reserve_stdout, results as results
 from .terminal.text import (
     brief as brief,
     clock as clock,

@@ -144,7 +144,10 @@ def check_composition(trial: Recorded, make: Callable[[], IncrementalSequence]) 
     before = method.predict(images)
     network.compose(pool, uniform, pool.head())
     close = torch.allclose(network.predict(images), before, rtol=1e-3, atol=1e-3)
-    assert close, "the uniform composition of the saved vectors predicts something else than the method"
+    assert close, (
+        "the uniform composition of the saved vectors, with weights 1/T for T tasks, predicts something else than the"
+        " method; one that adds vectors up gives each the factor T as `scale`"
+    )
     with method.composed(vectors, first):
         network.compose(pool, first, pool.head())
         close = torch.allclose(network.predict(images), method.predict(images), rtol=1e-3, atol=1e-3)
@@ -168,6 +171,8 @@ def check_secrecy(sequence: IncrementalSequence, reached: list[set[bytes]]) -> N
 
 def check_resuming(trial: Recorded, make: Callable[[], IncrementalSequence], folder: Path) -> None:
     """Check that a second trial repeats task 1, and that a third resumes it and repeats task 2, bit for bit."""
+    nan = sorted({name for row in trial.rows for name, value in row.items() if value != value})
+    assert not nan, f"metrics are NaN: {', '.join(nan)}"
     before, broken, resumed = torch.get_rng_state(), make(), make()
     assert repeatable(broken.run_next_task()) == trial.rows[0], "the first task of a second trial has another row"
     with as_breach("a trial that goes on from `load_state`: "):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,8 @@ from tausearch.campaigns import read_campaign
 from tausearch.cli import completion
 from tausearch.runs import note_code, read_spec
 from tausearch.studies import load_best, unsearched_best_file
-from tests.support.command_line import run
+from tausearch.studies.best_file import make_best_file
+from tests.support.command_line import Ask, run
 from tests.support.imports import imports
 from tests.support.packages import EXAMPLE, install, install_example
 from tests.support.runs.trials import make_trial
@@ -172,6 +174,36 @@ def test_code_that_was_edited_between_two_starts_is_said_once(folder: Path) -> N
         assert started() == []
         file.unlink()
         assert started() == []
+
+
+def test_code_that_was_edited_since_the_search_is_said_in_its_final_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "own_tuned.py"
+    file.write_text(GOOD)
+    allow_code("own_tuned:Mine")
+    search = plan_search(SearchRequest("digits", "own_tuned:Mine", storage=folder / "runs"))
+    with search.open_locked() as (spec, directory):
+        note_code(spec, directory)
+    best = make_best_file(spec, make_trial(0, value=50.0, hyperparameters={"lr": 0.5}), 1)
+
+    def said() -> str:
+        plan_training(TrainRequest(best, storage=folder / "runs"))
+        return capsys.readouterr().err
+
+    assert said() == ""
+    file.write_text(f"{GOOD}\n")
+    name = search.spec.name
+    assert said() == f"tausearch: the code of own_tuned:Mine has changed since search {name} last started\n"
+
+
+def test_what_it_prints_is_not_among_the_results(folder: Path, ask: Ask) -> None:
+    asked = GOOD.replace("        if config.lr", "        print('asked')\n        if config.lr")
+    (folder / "own_loud.py").write_text(f"{asked}\nprint('in')\n")
+    code, out, err = ask("search", "digits", "own_loud:Mine", "--dry-run", "--format", "json")
+    assert code == 0 and json.loads(out)["method"] == "own_loud:Mine"
+    assert {"in", "asked"} <= set(err.split())
+    assert "in\n" in ask("search", "digits", "own_loud:Mine", "--dry-run")[1]
 
 
 def test_a_wrong_space_is_said_of_the_file_that_was_given(folder: Path, refused: Callable[..., str]) -> None:

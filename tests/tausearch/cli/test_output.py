@@ -366,6 +366,19 @@ def test_gpus_that_wait_for_images_are_spoken_of(
     assert [line for line in lines_of(capsys) if "waited for images" in line] == found
 
 
+def test_a_final_run_says_how_a_seed_that_failed_is_run_again(
+    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    final = final_spec(spec, name="final")
+    trials = [
+        replace(make_trial(number), seed=number + 4, status=status)
+        for number, status in enumerate(("complete", "failed", "diverged", "failed"))
+    ]
+    show_final(result_of(recorded(final, [], tmp_path), trials, summary={}, results_file=None), final, "")
+    (line,) = [line for line in lines_of(capsys) if "--seeds" in line]
+    assert line == "`resume` does not run what has failed again; train another run with --seeds 5,7"
+
+
 @pytest.mark.parametrize(
     ("transform", "code"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -213,6 +214,23 @@ def test_an_export_by_the_rule_of_a_package_is_read(
     monkeypatch.setattr("tausearch.models.descriptions.installed", lambda kind: ("median",) if kind == "rule" else ())
     about.model_copy(update={"rule": "median"}).save(tmp_path)
     assert read_description(tmp_path).rule == "median"
+
+
+@pytest.mark.parametrize(
+    ("form", "rule", "words"),
+    [
+        ("timm", "median", None),  # its weights are merged already
+        ("adapter", "median", None),
+        ("timm", "me\ndian", "unknown rule"),
+        ("vectors", "median", "or what an installed package brings; if a package brought it, install the package$"),
+    ],
+)
+def test_an_export_by_the_rule_of_a_package_that_is_not_here(
+    form: Any, rule: str, words: str | None, about: ModelDescription, tmp_path: Path
+) -> None:
+    about.model_copy(update={"rule": rule, "form": form}).save(tmp_path)
+    with nullcontext() if words is None else pytest.raises(InputError, match=words):
+        assert read_description(tmp_path).rule == rule
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,11 @@ from trainables.user_code import allow_code
 
 FOUND, LOGITS = "        found = self.statistics(task)\n", "self.weight, self.bias)\n\n    def state"
 NOISE = "        self.bias += 0.001 * torch.randn(1, generator=GENERATOR)\n\n    @torch.no_grad()\n    def train"
+NAN = """task.unaugmented), "train/more": float("nan")}
+
+    from trainables.methods import ExtraMetric
+    metrics = (ExtraMetric("train/more", "1"),)
+"""
 BREAKS = {
     "learns": ("self.weight = directions", "self.weight = -directions", "final accuracy .* %, not 80 %"),
     "draws": (FOUND, f"        torch.rand(1)\n{FOUND}", "draws from torch's global generator"),
@@ -62,6 +67,7 @@ BREAKS = {
         "{'train/more': 1.0, TRAIN_LOSS: float",
         "returns 'train/more', which metrics does not declare",
     ),
+    "nan": ("task.unaugmented)}\n", NAN, "^metrics are NaN: train/more$"),
     "graph": (LOGITS, LOGITS.replace("bias)", "bias).requires_grad_()"), "logits keep a graph"),
 }
 
@@ -101,7 +107,7 @@ def test_code_among_the_hyperparameters_is_imported_as_one_that_you_typed(monkey
 VECTOR = "return replace(found, scale=self.settings.scaling)"
 OWN = "self.prepared(task).own_curvature()"
 BROKEN_VECTORS = {
-    "scale": (VECTOR, "return found", "the uniform composition of the saved vectors predicts something else"),
+    "scale": (VECTOR, "return found", r"weights 1/T .* predicts .* `scale`"),
     "other": ("composed(self.vectors.theta_0, vectors, weights)", "self.vectors.theta_0", "another composition than"),
     "back": ("        yield\n        self._compose()\n", "        yield\n", "after `composed` the method predicts"),
     "after": ("            self.heads.end()\n", "", "a resumed trial ends in another state"),

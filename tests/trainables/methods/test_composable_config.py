@@ -130,6 +130,8 @@ def test_the_line_about_an_unstable_trial() -> None:
     assert metric.warn(7, [*rows, {"task": 5.0}]) == (
         "trial 7: strength * max curvature reaches 51.7 (from task 2); decoupled steps are stable below 2"
     )
+    nan = [rows[0], {"task": 2.0, metric.name: float("nan")}, rows[2]]
+    assert "reaches nan (from task 2)" in str(metric.warn(7, nan))
     assert metric.warn(7, rows[:1]) is None and metric.warn(7, [{"task": 1.0}]) is None
     assert dataclasses.replace(metric, limit=None).warn(7, rows) is None
 

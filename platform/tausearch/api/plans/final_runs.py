@@ -19,6 +19,7 @@ from tausearch.cluster import (
     require_pilot,
     with_device,
 )
+from tausearch.presentation import print_notices
 from tausearch.runs import (
     DataFacts,
     ExperimentProtocol,
@@ -37,7 +38,7 @@ from trainables.data import BenchmarkRef, build_benchmark
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, get_method
 from trainables.metrics import VALIDATION
-from trainables.user_code import require_allowed
+from trainables.user_code import changed, digests_of, require_allowed
 
 
 def plan_training(
@@ -100,6 +101,7 @@ def plan_training(
     )
     if request.tracking is None:
         spec = spec.model_copy(update={"tracking": _tracking_of_search(spec, storage)})
+    _say_other_code(spec, storage)
     if request.best.is_on(spec.benchmark):
         _require_images_of_search(best, spec, storage, opened, reads)
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
@@ -184,3 +186,12 @@ def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName,
     trackers = read_spec(search).tracking
     require_installed(trackers or ())
     return trackers
+
+
+def _say_other_code(spec: FinalSpec, storage: Storage) -> None:
+    """Say which code of the user has changed since the search that has chosen."""
+    if (search := search_of(storage, spec)) is None:
+        return
+    before = read_spec(search).code_digests
+    names = changed(before, digests_of(before, in_workers=True))
+    print_notices(*(f"the code of {name} has changed since search {spec.source} last started" for name in names))

@@ -15,6 +15,7 @@ from tausearch.presentation import (
     as_csv,
     console,
     print_json,
+    results,
     rows_as_table,
     terminal_table,
     text_columns,
@@ -107,7 +108,7 @@ def show_images(found: Sequence[ListedImage], output_format: str, null: bool = F
     if output_format == "json":
         print_json(rows)
     elif output_format == "csv":
-        print(as_csv(rows_as_table(rows)), end="")
+        print(as_csv(rows_as_table(rows)), end="", file=results())
     elif sys.stdout.isatty() and not null:
         print("\n".join(escaped(each.image) for each in found))
     else:  # another program gets the bytes of each name, with which it can open the file

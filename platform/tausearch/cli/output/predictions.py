@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from tausearch.presentation import (
     numbers,
     percent,
     print_json,
+    results,
     terminal_table,
     text_columns,
 )
@@ -39,7 +39,7 @@ def show_predictions(
             (each.image, each.label, each.true_label, each.probability, *each.probabilities.values())
             for each in predictions
         ]
-        sys.stdout.write(as_csv(Table("", columns, rows)))
+        results().write(as_csv(Table("", columns, rows)))
     else:
         console().print(terminal_table(prediction_table(predictions)))
         _show_accuracies(Confusion.of(model.classes, predictions), len(predictions))

@@ -107,6 +107,8 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
         elsewhere = "" if spec.tuned_on == spec.benchmark else f", judged on {spec.benchmark}"
         lines.say("tuned on", f"{spec.tuned_on} (search {spec.source}){elsewhere}")
     show_errors(lines, spec, result.trials)
+    if failed := sorted({str(trial.seed) for trial in result.trials if trial.status == "failed"}):
+        lines.warn(f"`resume` does not run what has failed again; train another run with --seeds {','.join(failed)}")
     lines.say("results", result.results_file)
     if (result.path / "task_vectors").exists():
         lines.say("task vectors", result.path / "task_vectors")

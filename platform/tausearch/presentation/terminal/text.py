@@ -14,6 +14,7 @@ from rich.segment import Segment
 
 from checked_input.names import counted
 from checked_input.text_files import printable
+from tausearch.presentation.terminal.results import results
 
 WIDE = 10_000  # columns where the output is a file or a pipe: no line is broken, and no column left out
 
@@ -93,7 +94,7 @@ def number(value: object) -> str:
 
 def print_json(content: Any) -> None:
     """Print JSON for a program; null stands for a number that is not finite, as JSON has none."""
-    print(json.dumps(_finite(content), indent=2, allow_nan=False))
+    print(json.dumps(_finite(content), indent=2, allow_nan=False), file=results())
 
 
 def _finite(content: Any) -> Any:

@@ -24,6 +24,7 @@ from tausearch.presentation import (
     omitted_columns_line,
     print_json,
     print_notices,
+    results,
     rows_as_table,
     terminal_table,
     tool,
@@ -125,7 +126,7 @@ def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
     elif answer.empty and not (answer.matrix_rows if output_format == "latex" else answer.tables):
         _say(answer.empty, output_format)
     elif output_format == "csv":
-        print(as_csv(rows_as_table(answer.csv_rows)), end="")
+        print(as_csv(rows_as_table(answer.csv_rows)), end="", file=results())
     elif output_format == "text":
         out = console()
         show_tables(answer.tables, out)
@@ -136,7 +137,7 @@ def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
         if answer.picture is not None:
             out.print(f"picture  {answer.picture}", soft_wrap=True)
     else:
-        print(answer.markdown if output_format == "markdown" else answer.latex, end="")
+        print(answer.markdown if output_format == "markdown" else answer.latex, end="", file=results())
 
 
 def _say(line: str, output_format: OutputFormat) -> None:
