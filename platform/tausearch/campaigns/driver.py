@@ -225,7 +225,7 @@ def _result(
     resume_command: str,
 ) -> CampaignResult:
     status = read_campaign_status(plan.storage, plan.directory, running=False)  # this process alone holds the lock
-    if status.finished:  # the next `--redo` is another one
+    if status.finished and status.saved.redone:  # the next `--redo` is another one
         status.saved.model_copy(update={"redone": ()}).save(plan.directory)
     try:
         files = write_outputs(plan.storage, status, _plots_of_searches(cells))
