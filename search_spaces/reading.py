@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -14,11 +14,12 @@ from checked_input.errors import InputError
 from checked_input.names import choices
 from checked_input.schema import Strict, fault_words, is_no_mapping, read_model
 from checked_input.text_files import TextFileError, one_line, shown
-from search_spaces.schema import DEFAULT, Choices, Dimension, Range, ResolvedSpace, Scalar, SpaceFile, resolve
+from search_spaces.schema import DEFAULT, Choices, Dimension, Point, Range, ResolvedSpace, Scalar, SpaceFile, resolve
 from search_spaces.values import is_number
 
 _FOLDER = Path(__file__).parent
 _KINDS: dict[object, type[Strict]] = {"range": Range, "choices": Choices}  # by the tags of `Dimension`
+_BY_BENCHMARK = ("paper", "start", "fixed")
 _MOST_FAULTS = 8  # said at a time
 _ENTRY = "lr: {low: 0.0001, high: 0.01, log: true, grid: [0.0003, 0.003]}"
 METHODS_WITH_SPACE = tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
@@ -80,6 +81,7 @@ def load_space(
     overrides: Mapping[str, Scalar] | None = None,
     known: Collection[str] | None = None,
     benchmarks: Collection[str] | None = None,
+    named: Callable[[str], str] = str,
     suited: Mapping[str, Scalar] | None = None,
 ) -> ResolvedSpace:
     """Return the search space of a method on a benchmark.
@@ -92,6 +94,8 @@ def load_space(
         overrides: Values fixed by the user (`--set`).
         known: The method's hyperparameters; None for the names in its own file.
         benchmarks: Benchmarks that a file may name, beside the paper's and `benchmark`; None allows any.
+        named: Returns the name that `benchmark` would have for a name in `file` with a colon, such as `folder:PATH`; it
+            refuses another name with an `InputError`.
         suited: For the user's own images, the values that suit them better than those that the method's file fixes;
             the ranges of `own_images` then count. None for other benchmarks.
 
@@ -103,9 +107,9 @@ def load_space(
     _require_known(source, usual, names, None)
     files = [usual if suited is None else usual.for_own_images(benchmark, suited)]
     if file is not None:
-        theirs = read_space_file(file)
-        files.append(theirs if suited is None else theirs.for_own_images(benchmark, {}))
         source = str(file)
+        theirs = _renamed(source, read_space_file(file), named)
+        files.append(theirs if suited is None else theirs.for_own_images(benchmark, {}))
         allowed = None if benchmarks is None else (*dict.fromkeys([*paper_benchmarks(), *benchmarks, benchmark]),)
         _require_known(source, files[-1], names, allowed)
         _require_numbers(usual, files[-1].fixed_values(benchmark), f"{source}: fixed: ")
@@ -114,7 +118,36 @@ def load_space(
         if name not in names:
             raise InputError(f"--set {name}={value}: unknown hyperparameter {name!r}; {choices(name, names)}")
     _require_numbers(usual, fixed, "--set ")
-    return resolve(files, method, benchmark, fixed, source)
+    space = resolve(files, method, benchmark, fixed, source)
+    if file is not None:
+        _require_searched(source, files[-1], space, fixed)
+    return space
+
+
+def _renamed(source: str, file: SpaceFile, named: Callable[[str], str]) -> SpaceFile:
+    """Return a file in which benchmarks have the names of `load_space`'s `named`."""
+    sections: dict[str, dict[str, Point]] = {}
+    for section in _BY_BENCHMARK:
+        points = sections[section] = {}
+        for name, point in getattr(file, section).items():
+            try:
+                new = named(name) if ":" in name else name
+            except InputError as error:
+                raise InputError(f"{source}: {section}: {error}") from error
+            if new in points:
+                raise InputError(f"{source}: {section}: benchmark {new!r} is there twice")
+            points[new] = point
+    return file.model_copy(update=sections)
+
+
+def _require_searched(source: str, file: SpaceFile, space: ResolvedSpace, overrides: Collection[str]) -> None:
+    """Refuse a start value of what is not searched, unless the file itself or `--set` fixes it."""
+    fixed = {*overrides, *file.fixed_values(space.benchmark), *file.paper.get(space.benchmark, {})}
+    for benchmark in (DEFAULT, space.benchmark):
+        for name in file.start.get(benchmark, {}):
+            if name not in space.space and name not in fixed:
+                advice = "give it a range in `space`, or its value in `fixed`"
+                raise InputError(f"{source}: start.{benchmark}: {name!r} is not searched; {advice}")
 
 
 def _require_known(source: str, file: SpaceFile, names: Collection[str], benchmarks: Collection[str] | None) -> None:
@@ -123,10 +156,10 @@ def _require_known(source: str, file: SpaceFile, names: Collection[str], benchma
             raise InputError(f"{source}: {where}: unknown hyperparameter {name!r}; {choices(name, names)}")
     if benchmarks is None:
         return
-    for section in ("paper", "start", "fixed"):
+    for section in _BY_BENCHMARK:
         allowed = (*benchmarks, *(() if section == "paper" else (DEFAULT,)))
         for name in getattr(file, section):
-            if name not in allowed and ":" not in name:  # names with a colon, such as folder:PATH, are checked on use
+            if name not in allowed and ":" not in name:  # `_renamed` has checked those with a colon
                 raise InputError(f"{source}: {section}: unknown benchmark {name!r}; {choices(name, allowed)}")
 
 

@@ -304,6 +304,45 @@ def test_a_misspelt_benchmark_is_not_passed_over(tmp_path: Path) -> None:
     assert load_space("ita-lora", "mine", file=own, benchmarks=known).fixed["lr"] == 0.1
 
 
+def test_own_images_in_a_users_file_are_named_as_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "birds").mkdir()
+    birds, text = f"folder:{tmp_path}/birds", "fixed: {'%s': {lr: 0.5}}"
+    for name in ("folder:birds", "folder:./birds/", birds):
+        file = write(tmp_path, text % name)
+        assert space_of("ita-lora", birds, file, {}, {}).fixed["lr"] == 0.5
+        assert "lr" in space_of("ita-lora", "digits", file, {}).space
+    gone = write(tmp_path, text % "folder:gone")  # as of a prepared Parquet file
+    assert space_of("ita-lora", f"folder:{tmp_path}/gone", gone, {}, {}).fixed["lr"] == 0.5
+    for section, name, fault in (
+        ("fixed", "folder:gone", f"{tmp_path}/gone: no such file or folder$"),
+        ("start", "folder:birds?tasks=2", "a space is that of all its options; write 'folder:birds'$"),
+        ("paper", "own.module:NAME?tasks=2", "a space is that of all its options; write 'own.module:NAME'$"),
+        ("paper", "foldr:birds-1", "unknown benchmark 'foldr:birds-1'"),
+        ("fixed", f"folder:birds': {{lr: 1}}, '{birds}", f"benchmark '{birds}' is there twice$"),
+    ):
+        file = write(tmp_path, f"{section}: {{'{name}': {{lr: 0.1}}}}")
+        with pytest.raises(InputError, match=f"^{file}: {section}: .*{fault}"):
+            space_of("ita-lora", birds, file, {}, {})
+
+
+def test_a_start_of_what_is_not_searched_is_refused_unless_the_user_fixes_it(tmp_path: Path) -> None:
+    start = "start: {default: {lr_pre: 0.5}}"
+    for benchmark, suited in (("digits", None), ("folder:a", {"lr_pre": 0.12})):
+        with pytest.raises(InputError, match="mine.yaml: start.default: 'lr_pre' is not searched; give it a range in"):
+            load_space("ita-lora", benchmark, file=write(tmp_path, start), suited=suited)
+    for more in ("fixed: {digits: {lr_pre: 0.2}}", "paper: {digits: {lr_pre: 0.2}}"):
+        assert load_space("ita-lora", "digits", file=write(tmp_path, f"{start}\n{more}")).fixed["lr_pre"] == 0.2
+    file = write(tmp_path, start)
+    assert load_space("ita-lora", "digits", file=file, overrides={"lr_pre": 0.2}).fixed["lr_pre"] == 0.2
+    wide = "space: {lr_pre: {low: 0.1, high: 1, grid: [0.2]}}"
+    assert load_space("ita-lora", "digits", file=write(tmp_path, f"{start}\n{wide}")).start["lr_pre"] == 0.5
+    elsewhere = write(tmp_path, "start: {glyphs: {lr_pre: 0.5}}")
+    assert load_space("ita-lora", "digits", file=elsewhere) == load_space("ita-lora", "digits")
+
+
 def test_the_json_form_has_what_the_tables_have() -> None:
     plain = json.loads(json.dumps(load_space("inflora", "mit67").as_dict()))
     assert plain["paper"] == {"lr": 0.001, "r": 10, "epsilon": 0.95} and plain["fixed"] == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 
 from checked_input.names import choices
 from search_spaces import Choices, Range, ResolvedSpace, Scalar, load_space, read_space_file
-from trainables.data import BENCHMARKS
+from trainables.data import BENCHMARKS, reference
 from trainables.errors import Faults, InputError, faults_of
 from trainables.methods import MethodEntry, Scenario, get_method
 
@@ -39,7 +40,8 @@ def space_of(
     require_hyperparameters(entry, overrides)
     load = partial(load_space, method, benchmark, own=entry.space, known=known)
     try:
-        space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, suited=suited)
+        named = partial(_named, benchmark)
+        space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, named=named, suited=suited)
     except InputError:
         if file is not None:
             _require_choices(entry, load() if entry.space is None or entry.space.is_file() else None, file)
@@ -51,6 +53,16 @@ def space_of(
     with faults_of(str(file or entry.space or f"{method}.yaml")):
         require_space_fits(entry, space, grid=grid)
     return space.without(entry.idle_with(space.fixed))
+
+
+def _named(benchmark: str, text: str) -> str:
+    """Return the name of a benchmark in a user's file as a search has it: with an absolute path, without options."""
+    ref = reference(text)
+    if "?" in text:
+        raise InputError(f"benchmark {text!r}: a space is that of all its options; write {text.partition('?')[0]!r}")
+    if ref.path is not None and ref.name != benchmark and not os.path.exists(ref.path):
+        raise InputError(f"benchmark {text!r}: {ref.path}: no such file or folder")
+    return ref.name
 
 
 def _require_choices(entry: MethodEntry, own: ResolvedSpace | None, file: Path) -> None:
