@@ -20,7 +20,7 @@ from trainables.data.disk import folder, parquet_layout
 from trainables.data.disk.listing import ImageFiles, Listing, Rows, is_image
 from trainables.data.disk.manifest import VERSION, Manifest, PreparedForm, listing_of, read_manifest, require_inside
 from trainables.data.disk.parquet import ParquetImages
-from trainables.data.disk.passes import note_file, noted, stored, unreadable_rows
+from trainables.data.disk.passes import note_file, noted, stored, strike_readable, unreadable_rows
 from trainables.data.disk.preparation import choose_form, write
 from trainables.data.disk.tree import PREPARED, DiskFile, Progress, Tree, open_tree
 from trainables.data.published import PUBLISHED, Expected, Publication
@@ -71,7 +71,9 @@ class Dataset:
         return self.home / PREPARED / f"v{VERSION}" / name
 
     def _beside(self, ending: str) -> Path:
-        return self.prepared.with_name(f"{self.prepared.name}.{ending}")
+        """Return a path beside the prepared form that is no other one's, as `x.parquet.old` beside `x.parquet` is."""
+        digest = hashlib.sha256(os.fsencode(self.prepared.name)).hexdigest()
+        return self.prepared.with_name(f"{digest[:32]}.{ending}")
 
     def manifest(self) -> Manifest | None:
         """Return the manifest of the prepared form, None without one; an unreadable manifest is an InputError."""
@@ -191,6 +193,16 @@ class Dataset:
         listing = self.checked(self.find(), whole=True)
         return [line for part in SPLIT_NAMES for line in self._unreadable(listing, part, progress)]
 
+    def look_again(self, found: Listing) -> None:
+        """Strike images of the published form that can be read again from the notes.
+
+        A run does not ask for it: what goes on leaves out the images that it began without.
+        """
+        for part in SPLIT_NAMES if self.ref.skip_broken else ():
+            images, _ = self.checked(found, whole=True).load(part)
+            if not isinstance(images, Tensor):
+                strike_readable(images, self.note(part))
+
     def faults_of_source(self, manifest: Manifest) -> list[str]:
         """Return why a run would refuse the prepared form: it was made from other files, or without unreadable ones."""
         skipped = [] if self.ref.skip_broken else manifest.left_out(SPLIT_NAMES)
@@ -208,8 +220,10 @@ class Dataset:
                 return  # the published files are removed or still packed: nothing to compare with
             raise
         for part in parts:
-            images, _ = found.load(part)
-            if found.class_names != manifest.classes or stored(images).digest != manifest.parts[part].source:
+            images, labels = found.load(part)
+            digest = stored(images).digest  # alone in forms of earlier versions
+            known = manifest.parts[part].source in (digest, _with_labels(digest, labels))
+            if found.class_names != manifest.classes or not known:
                 raise InputError(
                     f"benchmark {str(self.ref)!r}: {self.prepared} was made from other files than lie in"
                     f" {self.home} now; run `tausearch data prepare` again, or remove it"
@@ -217,7 +231,10 @@ class Dataset:
 
     @property
     def _has_images(self) -> bool:
-        files = open_tree(self.home).entries.items() if self.home.is_dir() else ()
+        path = self.home if self.ref.path is None else Path(self.ref.path)
+        if not path.is_dir():
+            return path.exists()
+        files = open_tree(path).entries.items()
         on_disk = (path for path, entry in files if isinstance(entry, DiskFile))
         return any(path.endswith(".parquet") or (is_image(path) and "/" in path) for path in on_disk)
 
@@ -245,6 +262,7 @@ class Dataset:
             raise InputError(f"{self.prepared.parent}: cannot be made ({error.strerror})") from error
         with FileLock(self._beside("lock")), self._scratch() as (unfinished, unpacked, old):
             found = self._find_packed(unpacked, progress)
+            self.look_again(found)
             listing = self.checked(found)
             parts = self.both_parts(listing)
             count = sum(len(labels) for _, labels in parts.values())
@@ -260,9 +278,10 @@ class Dataset:
 
     def _published(self, found: Listing, part: SplitName, progress: Progress) -> tuple[str, list[str]]:
         """Return the digest of a part as it was published, and a line for each image that is left out of it."""
-        images, _ = found.load(part)
+        images, labels = found.load(part)
         whole = self.checked(found, whole=True)
-        return stored(images).digest, self._unreadable(whole, part, progress) if self.ref.skip_broken else []
+        left_out = self._unreadable(whole, part, progress) if self.ref.skip_broken else []
+        return _with_labels(stored(images).digest, labels), left_out
 
     @contextmanager
     def _scratch(self) -> Iterator[list[Path]]:
@@ -284,6 +303,11 @@ class Dataset:
             if self.ref.name not in PUBLISHED or not (tree := open_tree(self.home)).unpackable:
                 raise
             return _find_in(PUBLISHED[self.ref.name], tree.unpacked(scratch, progress), self.key)
+
+
+def _with_labels(digest: str, labels: Tensor) -> str:
+    """Return the digest of a part's images together with their labels, int64 `(n,)`."""
+    return hashlib.sha256(digest.encode() + labels.numpy().tobytes()).hexdigest()
 
 
 def _remove(folders: Sequence[Path]) -> None:
@@ -319,7 +343,8 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     if ref.path is not None:
         path, column = Path(ref.path), ref.label_column
         try:
-            home, key = (path.parent, path.name) if path.is_file() else (path, "all")
+            removed = ref.name.startswith(PARQUET) and not path.exists()  # a prepared form may be left
+            home, key = (path.parent, path.name) if path.is_file() or removed else (path, "all")
         except OSError as error:  # such as a name that is too long
             raise InputError(f"{ref.name}: {error.strerror}") from error
         if ref.name.startswith(FOLDER):

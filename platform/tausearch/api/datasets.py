@@ -162,7 +162,9 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
         InputError: If there is no such dataset, or it is not whole.
     """
     dataset = _dataset(text, root, variant, partial)
-    manifest, listing = dataset.manifest(), dataset.listing()
+    if (manifest := dataset.manifest()) is None:
+        dataset.look_again(dataset.find())
+    listing = dataset.listing()
     parts = dataset.both_parts(listing)
     faults: list[str] = []
     if manifest is not None:

@@ -10,6 +10,7 @@ import zipfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +21,12 @@ import torch
 from tests.support.layouts import encoded, put
 from tests.trainables.data.own_data import dataset, images
 from trainables.data import get_source
+from trainables.data.disk import arrays
 from trainables.data.disk.arrays import NpzImages
 from trainables.data.disk.decoding import MOST_PIXELS, decode, read_image_file, size
 from trainables.data.disk.listing import ImageFiles, from_split_file, seeded_split
 from trainables.data.disk.parquet import find_columns
-from trainables.data.disk.passes import longest_side
+from trainables.data.disk.passes import longest_side, sizes_or_faults
 from trainables.data.disk.tree import DiskFile, open_tree
 from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
@@ -71,6 +73,26 @@ def test_links_in_a_tar_are_the_files_that_they_lead_to(dotted: str, tmp_path: P
     tree = open_tree(tmp_path)
     seen = ("a/1", "b/hard", "b/hidden", "b/link", "b/sym")
     assert {path: tree.content(path) for path in tree.entries} == dict.fromkeys(seen, b"one")
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_of_members_with_one_name_the_last_is_taken_as_by_a_program_that_extracts_them(
+    kind: str, tmp_path: Path
+) -> None:
+    for mode, content in (("w", b"old"), ("a", b"new")):
+        if kind == "zip":
+            with zipfile.ZipFile(tmp_path / "a.zip", mode) as zipped:  # type: ignore[call-overload]
+                zipped.writestr("c/1", content)
+            continue
+        with tarfile.open(tmp_path / "a.tar", mode) as tar:  # type: ignore[call-overload]
+            for name, link in (("c/1", None), ("c/hard", "c/1"), ("c/1", "c/1")):  # tar writes a file again so
+                member = tarfile.TarInfo(name)
+                member.size = 0 if link else 3
+                member.type, member.linkname = (tarfile.LNKTYPE, link) if link else (tarfile.REGTYPE, "")
+                tar.addfile(member, None if link else io.BytesIO(content))
+    tree = open_tree(tmp_path)
+    assert {tree.content(path) for path in tree.entries} == {b"new"} and "c/1" in tree.entries
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../a/1", "../a", "itself", "gone"])
@@ -230,6 +252,9 @@ def test_pixels_of_an_npz_file_are_those_of_the_rows_whatever_their_layout(tmp_p
         images = npz(tmp_path, laid, 3, [2, 0])
         assert [images.image(row).permute(1, 2, 0).tolist() for row in (0, 1)] == data[[2, 0]].tolist()
         assert images.take(torch.tensor([1])).image(0).permute(1, 2, 0).tolist() == data[0].tolist()
+    with mock.patch.object(arrays, "read_npz", wraps=arrays.read_npz) as read:  # once, by however many threads
+        assert len(list(sizes_or_faults(npz(tmp_path, data, 3, [0, 1, 2]), lambda count: None))) == 3
+    assert read.call_count == 1
     grey = npz(tmp_path, data[..., :1], 3, [1])
     assert torch.equal(grey.image(0), torch.from_numpy(data[1, ..., 0]).expand(3, 4, 5))
 

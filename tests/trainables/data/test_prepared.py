@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,13 +22,15 @@ import torch
 from PIL import Image
 
 from tausearch.testing.reachable_objects import images_of, reachable
-from tests.support.layouts import encoded, put
-from tests.trainables.data.own_data import CLASSES, content, dataset, images, require_usable, silent
+from tests.support.layouts import encoded, parquet, put
+from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.manifest import MANIFEST, changed_files
+from trainables.data.disk.passes import stored
 from trainables.data.disk.tree import PREPARED
+from trainables.data.splits import SplitName
 from trainables.errors import InputError
 
 
@@ -173,10 +176,58 @@ def test_a_killed_preparation_leaves_nothing_that_is_used(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", code, f"folder:{tmp_path}"], env=os.environ, check=False)
     assert done.returncode == -signal.SIGKILL
     made = dataset(tmp_path)
-    assert (made.prepared.parent / "all.unfinished" / "train-pixels.npy").exists()
+    assert list(made.prepared.parent.glob("*.unfinished/train-pixels.npy"))
     assert made.manifest() is None and made.listing().layout.startswith("class folders")
     made.prepare("array", silent)
-    assert sorted(path.name for path in made.prepared.parent.iterdir()) == ["all", "all.lock"]
+    assert sorted(path.suffix for path in made.prepared.parent.iterdir()) == ["", ".lock"]
+
+
+def test_a_form_of_images_that_had_other_labels_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, images())
+    made = dataset(tmp_path)
+    listing, manifest = made.find(), made.prepare("array", silent)
+    corrected = replace(made, find=lambda: replace(listing, load=lambda part: (listing.load(part)[0], swapped(part))))
+
+    def swapped(part: SplitName) -> torch.Tensor:
+        return listing.load(part)[1].flip(0)
+
+    assert made.faults_of_source(manifest) == []
+    assert "was made from other files than lie in" in corrected.faults_of_source(manifest)[0]
+    parts = {part: replace(of, source=stored(listing.load(part)[0]).digest) for part, of in manifest.parts.items()}
+    assert made.faults_of_source(replace(manifest, parts=parts)) == []  # of an earlier version, which kept no labels
+
+
+@pytest.mark.parametrize("name", ["x.parquet.old", "x.parquet.unfinished", "x.parquet.lock"])
+def test_forms_beside_each_other_stay(name: str, tmp_path: Path) -> None:
+    both = []
+    for file in (name, "x.parquet"):
+        parquet(tmp_path / file, listed(), list(CLASSES))
+        both.append(dataset(tmp_path / file, "parquet"))
+        both[-1].prepare("array", silent)
+    assert [each.manifest() is not None for each in both] == [True, True]
+
+
+def test_the_form_of_a_parquet_file_stands_for_itself_where_the_file_is_removed(tmp_path: Path) -> None:
+    for file in ("x.parquet", "y.parquet"):
+        parquet(tmp_path / file, listed(), list(CLASSES))
+    text = f"parquet:{tmp_path}/x.parquet?tasks=2"
+    dataset(tmp_path / "x.parquet", "parquet").prepare("array", silent)
+    (tmp_path / "x.parquet").unlink()
+    assert require_usable(text, ["train", "test"]) == [] and len(get_source(text).load("train")[1]) == 16
+    with pytest.raises(InputError, match=r"z\.parquet: no such file or folder"):
+        get_source(f"parquet:{tmp_path}/z.parquet?tasks=2")
+
+
+def test_an_image_that_can_be_read_again_is_prepared(tmp_path: Path) -> None:
+    put(tmp_path, images() | {"cat/0.png": bytes(len(images()["cat/0.png"]))})
+    text, path = f"folder:{tmp_path}?skip_broken=yes", tmp_path / "cat" / "0.png"
+    left_out = require_usable(text, ["train", "test"])
+    time = path.stat().st_mtime_ns
+    path.write_bytes(images()["cat/0.png"])
+    os.utime(path, ns=(time, time))  # as a backup is restored
+    assert require_usable(text, ["train", "test"]) == left_out != []  # a run goes on as it began
+    assert dataset_of(BenchmarkRef.parse(text)).prepare("array", silent).left_out(["train", "test"]) == []
+    assert require_usable(f"folder:{tmp_path}", ["train", "test"]) == []
 
 
 def test_the_decoded_form_is_chosen_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

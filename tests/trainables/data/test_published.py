@@ -219,8 +219,8 @@ def test_prepared_data_is_the_same_benchmark(
     for part in SPLIT_NAMES:
         looks = sizes_or_faults(dataset.listing().load(part)[0], lambda count: None)
         assert not [look for look in looks if isinstance(look, str)]
-    left = sorted(path.name for path in dataset.prepared.parent.iterdir())
-    assert left == [dataset.key, f"{dataset.key}.lock"]
+    left = {path.suffix: path for path in dataset.prepared.parent.iterdir()}
+    assert left.keys() == {"", ".lock"} and left[""] == dataset.prepared
 
 
 @pytest.mark.parametrize("layout", PACKED)

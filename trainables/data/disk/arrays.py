@@ -6,6 +6,7 @@ import hashlib
 import io
 import math
 import pickle
+import threading
 import zipfile
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +32,8 @@ _HARMLESS = {
 }
 
 MOST_ARRAY = 2**33  # bytes of an array in an npz file, which is read as a whole; 6,000 images of 500 x 400 take 3.6 GB
+
+_READS = threading.Lock()
 
 
 class _ArrayKind:
@@ -107,8 +110,15 @@ class NpzImages(PixelImages):
         """Digest of the file's name, size and time of change."""
         return hashlib.sha256(repr((self.path, self.entry.size, self.entry.modified)).encode()).hexdigest()
 
-    @cached_property
+    @property
     def _arrays(self) -> np.ndarray:
+        with _READS:  # a `cached_property` of Python 3.12 has no lock, so each thread would read the whole file
+            if "_kept" not in self.__dict__:
+                self.__dict__["_kept"] = self._read()
+            kept: np.ndarray = self.__dict__["_kept"]
+            return kept
+
+    def _read(self) -> np.ndarray:
         arrays = read_npz(self.entry, "data", self.path)
         if arrays.ndim == 0:
             raise InputError(f"{self.path}: 'data' is one value, must be a list of images")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import torch
 from platformdirs import user_cache_path
 from torch import Tensor
 
@@ -94,8 +95,15 @@ def unreadable_rows(images: StoredImages, note: Path, tick: Tick) -> dict[int, s
     if known is not None:
         return known
     found = {row: look for row, look in enumerate(sizes_or_faults(images, tick)) if isinstance(look, str)}
-    _write(note, [images.digest, *(f"{row} {' '.join(line.splitlines())}" for row, line in found.items())])
+    _write(note, images, found)
     return found
+
+
+def strike_readable(images: StoredImages, note: Path) -> None:
+    """Decode the images in a note once more, and strike those that can be read: their fault may have passed."""
+    if known := noted(images, note):
+        looks = sizes_or_faults(images.take(torch.tensor(list(known))), lambda count: None)
+        _write(note, images, {row: look for row, look in zip(known, looks, strict=True) if isinstance(look, str)})
 
 
 def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
@@ -108,7 +116,8 @@ def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
     return rows if digest == images.digest else None
 
 
-def _write(note: Path, lines: list[str]) -> None:
+def _write(note: Path, images: StoredImages, unreadable: Mapping[int, str]) -> None:
+    lines = [images.digest, *(f"{row} {' '.join(line.splitlines())}" for row, line in unreadable.items())]
     unfinished = note.with_name(f"{note.name}.{uuid.uuid4().hex}.tmp")
     try:
         note.parent.mkdir(parents=True, exist_ok=True)

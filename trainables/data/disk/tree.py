@@ -207,7 +207,8 @@ def open_tree(root: Path) -> Tree:
             closed[path] = "is of a kind that Python cannot read: extract it"
         elif name.endswith((".tar", ".zip")):
             parent = PurePosixPath(path).parent
-            for member, inner in _members(root / path, entry.modified):
+            # Of members with one name `dict` keeps the last, as a program does that extracts them.
+            for member, inner in dict(_members(root / path, entry.modified)).items():
                 entries.setdefault(str(parent / member), inner)
         else:
             entries[path] = entry
@@ -268,7 +269,7 @@ def _members(archive: Path, modified: int) -> Iterator[tuple[str, Entry]]:
 def _with_links(archive: Path, modified: int) -> Iterator[tuple[str, TarMember]]:
     """Yield the files of a tar; a link to one of them is that file, as it is where the tar was extracted.
 
-    A link may lead to a hidden file, or to another link.
+    A link may lead to a hidden file, or to another link. Of members with one name the last is taken.
 
     Raises:
         InputError: If a link leads to no file of the tar. It may lead to a folder, whose files would be missing.
@@ -278,12 +279,17 @@ def _with_links(archive: Path, modified: int) -> Iterator[tuple[str, TarMember]]
     with tarfile.open(archive, "r:", tarinfo=_BoundedTarInfo) as tar:
         for member in tar:
             name = member.name.removeprefix("./")
+            folder = posixpath.dirname(name) if member.issym() else ""
+            target = posixpath.normpath(posixpath.join(folder, member.linkname))
             if member.isreg():
-                files.setdefault(name, TarMember(str(archive), member.offset_data, member.size, modified))
-            elif member.islnk():
-                links[name] = posixpath.normpath(member.linkname)
-            elif member.issym():
-                links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+                files[name] = TarMember(str(archive), member.offset_data, member.size, modified)
+                links.pop(name, None)
+            elif member.islnk() and target in files:  # perhaps itself, of which a later member may be another version
+                files[name] = files[target]
+                links.pop(name, None)
+            elif member.islnk() or member.issym():
+                links[name] = target
+                files.pop(name, None)
     for name in filter(_is_inside, [*files, *links]):
         target, steps = name, 0
         while target not in files and steps < _MOST_LINKS:
