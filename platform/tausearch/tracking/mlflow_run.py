@@ -6,6 +6,8 @@ server was away, after the driver was killed, or to build the whole view anew.
 
 from __future__ import annotations
 
+import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +38,8 @@ _Point = tuple[str, float, int, int]  # name, value, milliseconds since the epoc
 MATRIX_FILE = "accuracy_matrix.png"  # among the figures that the end of a search draws
 _LONGEST_TAG = 5000  # characters; older servers take no more
 _OF_THE_END = {"ended", "front"}  # notes of an earlier driver, which are not true while the search goes on
+# Metrics of a whole search
+_OF_A_CHOICE = re.compile(r"(best|importance|left_out|rank_correlation|reevaluated)/|gain(_error)?$")
 _BATCH = 900  # metrics in one call; MLflow takes 1,000
 
 
@@ -110,15 +114,16 @@ class MlflowRun:
     def conclude(self, status: str, conclusion: Conclusion) -> None:
         """Tag the chosen trial, write metrics and files, and end the parent run: "FINISHED", "FAILED" or "KILLED"."""
         metrics, chosen = dict(conclusion.metrics), conclusion.chosen
+        tags = {name: text[:_LONGEST_TAG] for name, text in conclusion.notes.items()}
         self._mark_chosen(chosen, conclusion.files)
         if chosen is not None:
             metrics[f"best/{self.spec.value_labels.metric}"] = chosen.value or 0.0
             # Tags, because parameters can never be changed and a continued search may choose another trial.
-            self._log(self._parent_id, tags={f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()})
-        if conclusion.notes:
-            self._log(self._parent_id, tags={name: text[:_LONGEST_TAG] for name, text in conclusion.notes.items()})
+            tags |= {f"best/{k}": str(v) for k, v in chosen.hyperparameters.items()}
+        if isinstance(self.spec, SearchSpec):  # a re-evaluation shares the parent of its search
+            metrics |= self._withdraw_earlier(metrics, tags)
         now, known = int(time.time() * 1000), self._parent.data.metrics
-        self._log(self._parent_id, [(k, v, now, 0) for k, v in metrics.items() if known.get(k) != v])
+        self._log(self._parent_id, [(k, v, now, 0) for k, v in metrics.items() if known.get(k) != v], tags=tags)
         for file in conclusion.files:
             if file.is_file():
                 self._client.log_artifact(self._parent_id, str(file))
@@ -128,6 +133,20 @@ class MlflowRun:
             if run.status == "RUNNING":
                 self._set_status(run, "KILLED")  # nothing runs without a driver
         self._client.set_terminated(self._parent_id, status=status)
+
+    def _withdraw_earlier(self, metrics: Mapping[str, float], tags: Mapping[str, str]) -> dict[str, float]:
+        """Delete the tags of an earlier choice that the present end lacks.
+
+        Returns:
+            NaN for each metric that it lacks, because MLflow deletes no metric. An extended search that was stopped
+            before its re-evaluation has no `reevaluated/*`, for instance.
+        """
+        known = self._parent.data
+        for tag in known.tags.keys() - tags.keys():
+            if tag.startswith("best/"):
+                self._client.delete_tag(self._parent_id, tag)
+        gone = (name for name in known.metrics.keys() - metrics.keys() if _OF_A_CHOICE.match(name))
+        return {name: math.nan for name in sorted(gone) if not math.isnan(known.metrics[name])}
 
     def _open_parent(self, storage: Storage) -> Any:
         """Return the parent run that an earlier attempt made, or a new one; its parameters are written in any case.

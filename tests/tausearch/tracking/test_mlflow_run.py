@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -355,6 +356,27 @@ class TestEnd:
         assert [point.key for point in store.points if point.key in "ab"] == ["a", "b", "b"]
         assert (nested(store).info.status, parent.info.status) == ("KILLED", "KILLED")
         assert [nested(store, number).info.status for number in (1, 2)] == ["FINISHED", "FAILED"]  # they had ended
+
+    def test_an_end_withdraws_what_it_lacks_of_an_earlier_one(
+        self, spec: SearchSpec, store: Store, tmp_path: Path
+    ) -> None:
+        """MLflow deletes no metric, so it becomes NaN, once."""
+        again = ReevaluationSpec.of(spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=1)}))
+        earlier = {"gain": 0.0, "gain_error": 0.0, "reevaluated/val/final_accuracy": 93.0, "best/val/forgetting": 1.0}
+        others, trial = {"paper/final_accuracy": 80.0, "gain_of_mine": 1.0}, make_trial(0, value=70.0)
+        for conclusion in (Conclusion(trial, metrics=earlier | others), Conclusion(trial, metrics={"gain": 3.0})):
+            run = opened(spec, tmp_path)
+            run.write(trial)
+            run.conclude("FINISHED", conclusion)
+            opened(again, tmp_path).conclude("KILLED", Conclusion())
+        parent = next(run for run in store.runs.values() if RUN_TAG in run.data.tags)
+        nan = pytest.approx(math.nan, nan_ok=True)
+        now = {"gain": 3.0, **dict.fromkeys(earlier.keys() - {"gain"}, nan), "best/val/final_accuracy": 70.0}
+        assert parent.data.metrics == now | others and parent.data.tags["best/alpha"] == "1.0"
+        for _ in range(2):
+            opened(spec, tmp_path).conclude("KILLED", Conclusion())
+        assert "best/alpha" not in parent.data.tags and parent.data.tags.keys() >= {"method", "kind"}
+        assert [point.key for point in store.points].count("gain_error") == 2
 
     def test_a_note_is_cut_where_a_tag_ends(self, spec: SearchSpec, store: Store, tmp_path: Path) -> None:
         opened(spec, tmp_path).conclude("FINISHED", Conclusion(notes={"ended": "a" * 5000 + "b"}))
