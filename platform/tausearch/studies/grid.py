@@ -57,17 +57,17 @@ def spread_order(points: Sequence[Point], first: Sequence[Point], count: int, se
     Args:
         points: All points of the grid.
         first: Points that are tried before these; their values count as taken.
-        count: Number of points that will be tried; if that is all, the order is that of the grid.
+        count: Number of points that will be tried, with the first ones. If that is all, the order is that of the grid.
         seed: Seed of the search.
     """
-    if count >= len(points):
+    if count >= len(without_repeats([*first, *points])):
         return list(points)
     left = list(points)
     random.Random(derive_seed(seed, "grid")).shuffle(left)
     taken = Counter(value for point in first for value in point.items())
     values = Counter(name for name, _ in {value for point in points for value in point.items()})
     chosen: list[Point] = []
-    for _ in range(min(count, SPREAD)):
+    for _ in range(min(count, SPREAD, len(left))):
         at = min(range(len(left)), key=lambda number: _shares(left[number], taken, values))
         chosen.append(left.pop(at))
         taken.update(chosen[-1].items())

@@ -36,16 +36,20 @@ def known_points(
     space: ResolvedSpace,
     storage: Storage,
     require: Callable[[dict[str, Scalar]], None],
+    *,
+    grid: bool = False,
 ) -> tuple[KnownPoint, ...]:
     """Collect known configurations of a method and map them into a space.
 
-    The best of every source come before the second best of any. Duplicates and the start of the space are left out.
+    The best of every source come before the second best of any. Duplicates are left out, and so is the start of the
+    space, which a search tries anyway.
 
     Args:
         sources: `paper`, names of searches, and paths of best files.
         space: The space of the new search.
         storage: The storage root of the searches.
         require: Raises an InputError if the method cannot run with all hyperparameters of a point.
+        grid: Whether the search tries a grid. The start may be no point of the grid, so it is not left out.
 
     Returns:
         The points, in the order in which they are tried.
@@ -61,12 +65,14 @@ def known_points(
         for source in sources
     }
     points: list[KnownPoint] = []
+    tried = [] if grid else [space.start]
     for source, configuration in filter(None, chain.from_iterable(zip_longest(*found.values()))):
         known = _mapped(configuration, space)
-        if known.point != space.start and known.point not in [each.point for each in points]:
+        if known.point not in tried:
             with faults_of(f"--warm-start {source}"):
                 require({**space.fixed, **known.point})
             points.append(known)
+            tried.append(known.point)
     return tuple(points)
 
 

@@ -64,4 +64,12 @@ def test_the_points_of_a_space_are_counted_for_the_sampler_that_tries_each_once(
 
 def test_the_whole_grid_keeps_its_order() -> None:
     every = grid_points(SPACE)
-    assert spread_order(every, [], 18, 0) == every
+    assert spread_order(every, [], 18, 0) == spread_order(every, every[:2], 18, 0) == every
+
+
+def test_a_grid_is_spread_unless_all_of_it_is_tried_with_the_points_beside_it() -> None:
+    every, beside = (
+        grid_points(SPACE),
+        [{"alpha": 1.5, "lr": 0.1, "rank": 2}] * 2 + [{**grid_points(SPACE)[0], "lr": 0.3}],
+    )
+    assert spread_order(every, beside, 19, 0)[:4] != every[:4] and spread_order(every, beside, 20, 0) == every

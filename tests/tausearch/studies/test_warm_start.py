@@ -126,6 +126,7 @@ def test_the_start_is_not_tried_twice_and_a_point_that_the_method_refuses_names_
     known = known_points(["paper"], space, storage, tried.append)
     assert tried == [{**space.fixed, **each.point} for each in known]
     assert space.start["alpha"] == 5 and space.start not in [each.point for each in known]
+    assert space.start in [each.point for each in known_points(["paper"], space, storage, print, grid=True)]
 
     def refuse(hyperparameters: dict[str, Scalar]) -> None:
         raise InputError("too large")

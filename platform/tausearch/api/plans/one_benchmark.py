@@ -61,6 +61,7 @@ def plan_one(
             space,
             open_storage(request.storage, write=False),
             lambda hyperparameters: entry.validate(entry.parse(hyperparameters), scenario),
+            grid=request.algorithm == "grid",
         )
     points = studies.point_count(request.algorithm, space.space, known)
     trials = trial_count(request.trials, request.algorithm, points, bool(space.space))
