@@ -63,7 +63,10 @@ class _Known:
         older = older[: next(running, len(older))]  # later it may be one of the best
         self.older += len(older)
         ended = [trial for trial in older if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
-        self.best = _split_trials(study, self.best + ended, BEST)[0]
+        # The best of several objectives depend on how many trials are added at once, so a new driver adds one by one.
+        at_once = 1 if len(study.directions) > 1 else max(1, len(ended))
+        for first in range(0, len(ended), at_once):
+            self.best = _split_trials(study, self.best + ended[first : first + at_once], BEST)[0]
         return self.best + trials[self.older :]
 
 

@@ -51,7 +51,7 @@ class SearchStudy:
     ) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.spec = spec
-        self.points_to_evaluate = points_to_evaluate
+        self._first_points = list(points_to_evaluate)  # those that no trial of the record has had yet
         self.algorithm = algorithm_named(spec.algorithm, spec.sampler_options)
         sampler = self.algorithm.sampler(spec.seed)
         self.space = {name: _distribution(dimension) for name, dimension in spec.space.items()}
@@ -91,7 +91,10 @@ class SearchStudy:
 
     def ask_again(self, number: int, point: Point) -> Point:
         """Start a trial of the record with its point, as `ask` or one of the first points started it before."""
-        if self.rebuilt is None or point in self.points_to_evaluate:
+        was_first = point in self._first_points
+        if was_first:
+            self._first_points.remove(point)  # the sampler itself may propose it again later
+        if self.rebuilt is None or was_first:
             self.enqueue(point)
             return self.ask(number)
         self.rebuilt.recorded = point

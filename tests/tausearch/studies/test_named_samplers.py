@@ -14,7 +14,7 @@ import optuna
 import pytest
 
 from search_spaces import Choices
-from tausearch.runs import SearchSpec
+from tausearch.runs import KnownPoint, SearchSpec
 from tausearch.studies import OptunaSearcher, RebuiltSampler, algorithm_named, named_classes
 from tausearch.studies.schedulers import pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
@@ -155,6 +155,18 @@ def test_one_that_was_killed_proposes_what_it_would_have_proposed(
         history[13] = make_trial(13, tasks=0, hyperparameters=points[13])
     continued = OptunaSearcher(spec, history)
     assert play(spec, continued) == points[13 if running else 14 :] and continued.study.agrees
+
+
+@pytest.mark.parametrize("algorithm", ["optuna:NSGAIISampler", "optuna:TPESampler"])
+def test_one_that_proposed_the_start_again_is_rebuilt(algorithm: str, spec: SearchSpec) -> None:
+    space = {"alpha": Choices(choices=(1, 2)), "lr": Choices(choices=(0.01, 0.02))}
+    start, warm = {"alpha": 1, "lr": 0.01}, KnownPoint(origin="", point={"alpha": 2, "lr": 0.01})
+    spec = with_(spec, algorithm=algorithm, trials=40, space=space, start=start, warm_start=(warm,))
+    straight = OptunaSearcher(spec)
+    points = play(spec, straight)
+    assert points[2:20].count(start) >= 1 and points[2:20].count(warm.point) >= 1
+    continued = OptunaSearcher(spec, recorded(points, straight, 20))
+    assert play(spec, continued) == points[20:] and continued.study.agrees
 
 
 @pytest.fixture

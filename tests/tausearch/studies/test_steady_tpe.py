@@ -35,7 +35,8 @@ def add(study: optuna.Study, trials: int) -> None:
     for number in range(len(study.trials), len(study.trials) + trials):
         rng = numpy.random.default_rng(number)
         params = {"a": float(rng.uniform(0.01, 1)), "b": float(rng.uniform())}
-        study.add_trial(create_trial(params=params, distributions=SPACE, value=-float(number)))
+        second = [number + float(rng.uniform(0, 5))] if len(study.directions) > 1 else []
+        study.add_trial(create_trial(params=params, distributions=SPACE, values=[-float(number), *second]))
 
 
 def proposal(study: optuna.Study, make: Callable[..., TPESampler], seed: int, **options: bool) -> dict[str, float]:
@@ -65,6 +66,16 @@ def test_the_best_are_compared_with_the_latest_others(monkeypatch: pytest.Monkey
     monkeypatch.setattr(TPESampler, "_build_parzen_estimator", build)
     proposal(study_of(400), SteadyTPE, 0)
     assert seen == [list(range(25)), list(range(101, 400))]  # the new trial is one of the latest
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_what_was_kept_of_a_front_is_what_a_new_driver_finds() -> None:
+    study, again = (optuna.create_study(directions=["maximize"] * 2) for _ in range(2))
+    for trials in (360, 1, 1, 30):
+        add(study, trials)
+        proposal(study, SteadyTPE, 0)
+    again.add_trials(study.trials)
+    assert [proposal(study, SteadyTPE, seed) for seed in range(3)] == [proposal(again, SteadyTPE, n) for n in range(3)]
 
 
 def test_what_was_kept_of_older_trials_is_what_a_new_driver_finds() -> None:
