@@ -334,7 +334,10 @@ def require_best_or_none(target: Path, what: str = "best file") -> None:
 
 
 def best_of_all(storage: Storage, benchmark: str, method: str, on_unreadable: Callable[[InputError], None]) -> BestFile:
-    """Return the best file of the best search of a benchmark and method; the oldest of equals.
+    """Return the best file of the best search of a benchmark and method.
+
+    Of equals it is that of the shortest name, of these the first in the alphabet: `s-2` comes before `s-10`. So it does
+    not depend on which of them was continued or renamed last.
 
     Searches compare by the metric by which they choose. A re-evaluated search counts with the mean of the fresh runs.
     `on_unreadable` is called for each run that cannot be read.
@@ -358,6 +361,7 @@ def best_of_all(storage: Storage, benchmark: str, method: str, on_unreadable: Ca
     if len(specs) > 1 and (len(set(names.values())) > 1 or any(spec.has_own_scale for spec in specs)):
         named = ", ".join(f"{name} by {metric}" for name, metric in names.items())
         raise InputError(f"searches of {method!r} on {benchmark!r} choose differently: {named}; name one of them")
+    matching.sort(key=lambda found: (len(found.spec.name), found.spec.name))
     return _best_of(storage, max(matching, key=lambda found: found.goodness), on_unreadable)
 
 

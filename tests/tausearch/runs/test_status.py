@@ -158,16 +158,17 @@ def test_searches_that_aim_at_the_same_compare_by_it_and_others_not_at_all(stora
     forgetting = Objective(metric="val/forgetting", direction="minimize")
     accuracy = Objective(metric="val/final_accuracy", direction="maximize")
     aims: dict[str, tuple[float, tuple[Objective, ...]]] = {"more": (9.0, (forgetting,)), "less": (2.0, (forgetting,))}
-    aims["same"] = aims["less"]  # the older of equals is taken
+    aims["same"] = aims["again"] = aims["less"]
     for name, (points, objectives) in aims.items():
         trial = make_trial(0, value=80.0 + points)
         trial.rows[-1]["val/forgetting"] = points
         write_run(storage, spec.model_copy(update={"name": name, "objectives": objectives}), [trial])
+    os.utime(storage.run("less").spec_file)  # a resume writes it anew
     assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "less"
     write_run(storage, spec.model_copy(update={"name": "usual"}), [make_trial(0, value=99.0)])
     with pytest.raises(
         InputError,
-        match="more by forgetting, less by forgetting, same by forgetting, usual by final_accuracy; name one",
+        match="more by forgetting, same by forgetting, again by forgetting, less by forgetting, usual by ",
     ):
         best_of_all(storage, "digits", "ita-lora", print)
     for name in ("knee", "knees"):
@@ -203,11 +204,13 @@ def test_export_takes_the_best_of_all_searches(storage: Storage, spec: SearchSpe
         best_of_run(storage, "g", print)
 
 
-def test_of_equal_searches_the_oldest_is_best(storage: Storage, spec: SearchSpec) -> None:
-    for name, written in (("newer", 2000), ("older", 1000), ("newest", 3000)):
+def test_of_equal_searches_the_first_by_name_is_best_whenever_each_was_written(
+    storage: Storage, spec: SearchSpec
+) -> None:
+    for name, written in (("s-10", 1000), ("s-2", 3000), ("s-3", 2000)):
         directory = write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
         os.utime(directory.spec_file, (written, written))
-    assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "older"
+    assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "s-2"
 
 
 @pytest.mark.parametrize(("fresh", "best"), [((60.0, 62.0), "plain"), ((74.0, 76.0), "reevaluated")])
