@@ -185,7 +185,9 @@ def test_a_typing_error_of_a_module_names_similar_ones_and_where_it_was_looked_f
     (tmp_path / "plugged_package" / "__init__.py").touch()
     (tmp_path / "plugged_package" / "pull.py").write_text("class Pull: pass\nimport plugged_package.pol\n")
     (tmp_path / "plugged_right.py").write_text("class Pull: pass\n")
+    (tmp_path / "plugged_link.py").symlink_to("gone.py")
     wrong = {
+        "plugged_link:Pull": rf"looked in {tmp_path} .*; {tmp_path}/plugged_link.py is a link that leads nowhere\)$",
         "plugged_package.pul:Pull": r"No module named 'plugged_package.pul'; did you mean 'plugged_package.pull'\?\)$",
         "plugged_packag:Pull": f"looked in {tmp_path} and on Python's path; did you mean 'plugged_package'",
         "plugged_package.pull:Pull": r"No module named 'plugged_package.pol' in .*pull.py, line 2\)$",  # not its own

@@ -422,15 +422,16 @@ def _nothing(attribute: str, module: ModuleType) -> str:
 
 
 def _looked(error: BaseException, module: str, folder: str | None) -> str:
-    """Return where a module was looked for that is missing itself, and similar names there."""
+    """Return where a module was looked for that is missing itself, and similar names there, or its dangling link."""
     missing = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     if not missing or not f"{module}.".startswith(f"{missing}."):
         return ""
-    package, dot, _ = missing.rpartition(".")
-    folders = getattr(sys.modules.get(package), "__path__", ()) if package else filter(None, [folder])
+    package, dot, name = missing.rpartition(".")
+    folders = list(getattr(sys.modules.get(package), "__path__", ()) if package else filter(None, [folder]))
     names = [f"{package}{dot}{each.name}" for each in pkgutil.iter_modules(folders)]
     places = f"; looked in {folder} and on Python's path" if folder and not package else ""
-    return f"{places}{meant(missing, names)}"
+    links = [file for file in (Path(each, f"{name}.py") for each in folders) if file.is_symlink() and not file.exists()]
+    return places + (f"; {links[0]} is a link that leads nowhere" if links else meant(missing, names))
 
 
 @contextmanager

@@ -182,6 +182,8 @@ class Preview:
             yield from warm_start_lines(self.spec, self.points)
             if self.spec.objectives:
                 yield f"aims at: {self.spec.aim}"
+            if self.spec.constraints:
+                yield f"constraint: {'; '.join(map(str, self.spec.constraints))}"
             yield from self._end(self.spec)
         if self.spec.fixed:
             label = "fixed" if isinstance(self.spec, SearchSpec) else "hyperparameters"

@@ -14,6 +14,7 @@ import tausearch
 from tausearch.execution import SecondsPerTrial, pace_of_trials, preview_plan, preview_spec
 from tausearch.presentation import clock
 from tausearch.runs import (
+    Constraint,
     DataFacts,
     KnownPoint,
     Objective,
@@ -292,10 +293,12 @@ def test_it_says_when_the_search_may_end(spec: SearchSpec, tmp_path: Path, stop:
     assert f"\nends: {said}" in str(found) and found.as_dict()["ends"] == stop.model_dump()
 
 
-def test_it_says_what_the_search_aims_at_and_names_ten_tasks(spec: SearchSpec, tmp_path: Path) -> None:
+def test_it_says_what_the_search_aims_at_its_bounds_and_ten_tasks(spec: SearchSpec, tmp_path: Path) -> None:
     aim = (Objective(metric="val/forgetting", direction="minimize"),)
-    found = previewed(spec, tmp_path, objectives=aim)
-    assert "\naims at: less forgetting\n" in str(found) and found.as_dict()["objectives"] == "less forgetting"
+    bounds = tuple(Constraint(metric=f"val/{metric}", relation="<=", bound=5) for metric in ("forgetting", "loss"))
+    found = previewed(spec, tmp_path, objectives=aim, constraints=bounds)
+    assert f"\naims at: less forgetting\nconstraint: {bounds[0]}; {bounds[1]}\n" in str(found)
+    assert found.as_dict()["objectives"] == "less forgetting"
     for count, more in ((10, ""), (11, "; and 1 more")):
         tasks = tuple(NamedTask((f"c{number}",)) for number in range(count))
         line, *_ = previewed(spec, tmp_path, tasks=tasks).lines()
