@@ -123,6 +123,13 @@ def test_a_status_says_what_is_equal_and_what_has_not_begun(
     assert "equal 2 of 2 trials came to 70.00 %: of them the one that forgets least, then the earliest" in lines
     assert [line.split()[1:4] for line in lines if line.startswith("│ *")] == [["*", "0", "│"]] * 2  # and on the front
     assert not any(line.startswith("rank correlation") for line in lines)  # nobody stops trials early
+    bound = Constraint(metric="train/loss", relation="<=", bound=0.5)
+    trials[2] = make_trial(2, value=70.0)
+    for trial in trials:
+        trial.rows[-1]["train/loss"] = 0.4 if trial.number else 0.9
+    bounded = spec.model_copy(update={"constraints": (bound,)})
+    show_status(read_status(recorded(bounded, trials, tmp_path / "bounded")))
+    assert "equal 2 of 2 trials came" in " ".join(lines_of(capsys)), "trial 0 breaks the constraint"
     Record(directory.record).write(make_trial(3, tasks=1))
     show_status(read_status(directory))
     assert lines_of(capsys)[0] == f"{spec.name}: stopped; 2 complete, 2 pending"
@@ -238,7 +245,7 @@ def test_of_many_trials_the_best_and_those_that_run_are_shown(
     trials += [make_trial(6, tasks=1, status="running"), make_trial(7, tasks=1, status="pruned")]
     show_status(read_status(recorded(spec.model_copy(update={"trials": 8}), trials, tmp_path)))
     lines = lines_of(capsys)
-    rows = lines[: lines.index("and 4 trials that are no better; --format json has all")]
+    rows = lines[: lines.index("and 4 more: 3 no better, 1 that cannot be chosen; --format json has all")]
     assert [line.removeprefix("│ ").split(" │")[0] for line in rows if line.startswith("│")] == ["3", "4", "* 5", "6"]
 
 

@@ -430,7 +430,7 @@ def test_what_first_tasks_would_have_chosen_is_set_against_the_best(
         show_early_choices(found, early_choices(found.trials[:4], 3, spec.metrics))
     assert "score over 2 benchmarks" in capsys.readouterr().out, "the column has no accuracies then"
     show_early_choices(found, [])
-    assert lines_of(capsys) == ["what first tasks would have chosen: not known, it takes 4 finished trials, not 4"]
+    assert lines_of(capsys) == ["what first tasks would have chosen: not known, it takes 4 finished trials"]
 
 
 @pytest.mark.parametrize(("tuned_on", "elsewhere"), [("digits", ""), ("glyphs", ", judged on digits"), (None, None)])

@@ -84,6 +84,9 @@ def test_the_spread_over_tasks_is_that_of_the_seeds(final: FinalSpec) -> None:
     assert [text.get_text() for text in ends.get_legend().get_texts()] == [  # type: ignore[union-attr]
         *("± standard deviation over seeds", "each seed", "mean over seeds")
     ]
+    orders = final.model_copy(update={"protocol": final.protocol.model_copy(update={"class_orders": (0, 1)})})
+    (ordered,) = _over_tasks(orders, [first, second], "").axes  # which may have one seed
+    assert ordered.get_legend().get_texts()[0].get_text() == "± standard deviation over trials"  # type: ignore[union-attr]
     first.rows, second.rows = [{"task": 1.0, "a": 2.0}], [{"task": 1.0, "a": 4.0, "b": 1.0}]
     assert mean_rows([first, second]) == mean_rows([second, first]) == [{"task": 1.0, "a": 3.0}]
     assert [set(row) for row in mean_rows([second, first, second])] == [{"task", "a"}]

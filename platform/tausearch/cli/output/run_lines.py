@@ -60,7 +60,7 @@ class Lines:
 
 def show_trials(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
     """Print the table of trials, of many some and those that run; their errors follow in lines of their own."""
-    shown, title = trials, f"{spec.method} on {spec.benchmark}: {spec.name}"
+    shown, no_better, title = trials, 0, f"{spec.method} on {spec.benchmark}: {spec.name}"
     if not trials:
         lines.out.print(f"{title}: no {spec.trial_noun} has begun", soft_wrap=True)
         return
@@ -68,10 +68,13 @@ def show_trials(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary], bes
         order = eligible(trials, spec.aim) if isinstance(spec, SearchSpec) else trials  # test images choose no seed
         kept = {trial.number for trial in order[:_MOST_TRIALS]}
         shown = [trial for trial in trials if trial.number in kept or not trial.has_ended]
+        no_better = len(order) - len(kept)
     table = trials_table(spec, shown, best).without("error")
     lines.out.print(terminal_table(replace(table, title=title)))
     if others := len(trials) - len(shown):
-        left_out = f"{counted(others, 'trial')} that are no better" if spec.purpose == "search" else f"{others:,} more"
+        parts = [(no_better, "no better"), (others - no_better, "that cannot be chosen")]
+        why = ", ".join(f"{count:,} {which}" for count, which in parts if count)
+        left_out = f"{others:,} more{f': {why}' if spec.purpose == 'search' else ''}"
         lines.out.print(f"and {left_out}; --format json has all", style="dim")
 
 
@@ -140,11 +143,11 @@ def show_gain(
             lines.warn(
                 f"The chosen trial keeps its constraints in the search; its fresh runs do not: {'; '.join(violated)}"
             )
-    if not spec.objectives and best is not None and (equal := sum(trial.value == best.value for trial in trials)) > 1:
+    competing = eligible(trials, spec.aim)
+    if not spec.objectives and best is not None and (equal := sum(each.value == best.value for each in competing)) > 1:
         how = "of them the one that forgets least, then the earliest"
         how = how if reevaluation is None else "fresh runs choose among the best"
-        finished = sum(trial.value is not None for trial in trials)
-        lines.say("equal", f"{equal} of {finished} trials came to {spec.value_text(best.value)}: {how}")
+        lines.say("equal", f"{equal} of {len(competing)} trials came to {spec.value_text(best.value)}: {how}")
 
 
 def show_errors(lines: Lines, spec: AnySpec, trials: Sequence[TrialSummary]) -> None:

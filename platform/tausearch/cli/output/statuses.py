@@ -35,6 +35,7 @@ from tausearch.runs import (
     EarlyChoice,
     RunStatus,
     Score,
+    SearchSpec,
     Storage,
 )
 
@@ -135,15 +136,17 @@ def _best_cell(found: RunStatus) -> str | None:
 
 def show_early_choices(found: RunStatus, choices: Sequence[EarlyChoice]) -> None:
     """Print what searches that look at the first tasks alone would have chosen."""
-    out, finished, steps = console(), found.counts["complete"], f"{found.spec.step_noun}s"
+    out, steps = console(), f"{found.spec.step_noun}s"
     if not choices:
-        needed = f"it takes {MIN_FINISHED_TRIALS} finished trials, not {finished}"
+        bounds = isinstance(found.spec, SearchSpec) and found.spec.constraints
+        kept = " that keep all constraints" if bounds else ""
+        needed = f"it takes {MIN_FINISHED_TRIALS} finished trials{kept}"
         out.print(f"what first {steps} would have chosen: not known, {needed}")
         return
     columns = [
         *numbers(steps, "trial"),
         *numbers("accuracy after them", found.spec.value_labels.caption.lower(), "lost", format=percent),
-        *numbers(f"rank of {finished}"),
+        *numbers(f"rank of {choices[0].finished}"),
         *text_columns("hyperparameters"),
     ]
     best, by_number = max(each.value for each in choices), {trial.number: trial for trial in found.trials}

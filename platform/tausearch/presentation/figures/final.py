@@ -34,7 +34,7 @@ def draw_final(spec: RunSpec, trials: Sequence[TrialSummary], folder: Path) -> l
 
 
 def _over_tasks(spec: RunSpec, finished: Sequence[TrialSummary], title: str) -> Figure:
-    """Draw the average accuracy over the tasks seen, after each task: the mean, its deviation, and each seed."""
+    """Draw the average accuracy over the tasks seen, after each task: the mean, its deviation, and each trial."""
     name = spec.metrics.average_accuracy
     tasks = [int(row["task"]) for row in finished[0].rows]
     seeds = [[row[name] for row in trial.rows] for trial in finished]
@@ -45,10 +45,10 @@ def _over_tasks(spec: RunSpec, finished: Sequence[TrialSummary], title: str) -> 
         spread = [statistics.stdev(values) for values in by_task]
         ends = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
         low, high = ([min(100.0, max(0.0, end)) for end in line] for line in ends)  # no accuracy lies beyond
-        axes.fill_between(tasks, low, high, alpha=0.2, label="± standard deviation over seeds")
+        axes.fill_between(tasks, low, high, alpha=0.2, label=f"± standard deviation over {spec.trial_noun}s")
         for number, values in enumerate(seeds):
-            axes.plot(tasks, values, color="grey", linewidth=0.7, label=None if number else "each seed")
-    axes.plot(tasks, mean, marker="o", label="mean over seeds")
+            axes.plot(tasks, values, color="grey", linewidth=0.7, label=None if number else f"each {spec.trial_noun}")
+    axes.plot(tasks, mean, marker="o", label=f"mean over {spec.trial_noun}s")
     if spec.steps == len(spec.tasks) and len(tasks) <= MOST_NAMED:
         axes.set_xticks(tasks, [plain(spec.step_title(task)) for task in tasks], rotation=30, ha="right", fontsize=8)
     else:

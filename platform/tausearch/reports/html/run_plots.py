@@ -67,7 +67,8 @@ def time_plot(trials: Sequence[TrialSummary], spec: RunSpec) -> PagePlot | None:
         ]
         bars.append(Series(tasks, found, stage, kind="bars", colour=colours[stage], hover=hover))
     parts = ", ".join(f"{stage} {clock(sum(found))}" for stage, found in shown.items())
-    each = "a seed, mean over seeds" if len(trials) > 1 else "the seed"
+    noun = spec.trial_noun
+    each = f"a {noun}, mean over {noun}s" if len(trials) > 1 else f"the {noun}"
     hours = "[hours:]" if max(map(sum, shown.values())) >= 3600 else ""
     caption = f"Of {each}: {parts} ({hours}minutes:seconds)."
     if any(row.get(CACHE_HIT) for rows in by_task for row in rows):

@@ -14,6 +14,7 @@ from tausearch.presentation import SCALE, Axis, Facet, Plot, SearchPlots, Series
 from tausearch.reports.html.plots import PagePlot, draw_plot, script_json, ticks
 from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import Constraint, Objective, SearchSpec, TrialSummary, rank_correlations
+from tests.support.runs.trials import final_spec
 from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
 from trainables.task_names import NamedTask
@@ -122,7 +123,7 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
     for row in second.rows:
         row["seconds/training"] = 4.0
         del row["seconds/preconsolidation"]  # as if taken from the cache
-    plot = time_plot([first, second], spec)
+    plot = time_plot([first, second], final_spec(spec))
     assert plot is not None and plot.text.startswith("Of a seed, mean over seeds: preconsolidation 0:02, training 0:09")
     means = {"preconsolidation": [0.5] * 3, "training": [3] * 3, "evaluation": [0.5] * 3}
     assert {trace["name"]: trace["y"] for trace in figure(plot)["data"]} == means
@@ -142,7 +143,7 @@ def test_times_of_a_final_run_are_means_over_seeds(spec: SearchSpec) -> None:
 def test_a_stage_that_a_task_did_not_have_is_drawn_and_each_stage_has_its_colour(spec: SearchSpec) -> None:
     trial = finished(0)
     trial.rows[1]["seconds/preconsolidation"] = 0.0
-    plot = time_plot([trial], spec)
+    plot = time_plot([trial], final_spec(spec))
     assert plot is not None and plot.text.startswith("Of the seed: preconsolidation 0:02, ")
     bars = figure(plot)["data"]
     assert [bar["name"] for bar in bars] == ["preconsolidation", "training", "evaluation"]
