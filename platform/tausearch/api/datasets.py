@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -11,10 +12,11 @@ from typing import Any
 
 import torch
 
+from checked_input.text_files import escaped
 from tausearch.presentation import LongWork
 from trainables.data import BENCHMARKS, PUBLISHED, BenchmarkRef, get_source, reference
 from trainables.data.dataset import Dataset, NotFoundError, dataset_of, on_disk
-from trainables.data.disk.listing import Rows
+from trainables.data.disk.listing import ImageFiles, Rows
 from trainables.data.disk.manifest import PREPARED_FORMS, Manifest, PreparedForm, changed_files
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.splits import SPLIT_NAMES, SplitName
@@ -99,7 +101,8 @@ class CheckResult:
     Attributes:
         home: Folder that holds the benchmark's data.
         images: Number of images, unreadable ones included.
-        faults: A line for each unreadable image, and for each prepared file that has changed.
+        faults: A line for each unreadable image, for each image that split files list more than once, and for each
+            prepared file that has changed.
         left_out: A line for each unreadable image that the benchmark's name leaves out (`skip_broken`).
         classes: Every class by its name, in label order.
     """
@@ -166,7 +169,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
         dataset.look_again(dataset.find())
     listing = dataset.listing()
     parts = dataset.both_parts(listing)
-    faults: list[str] = []
+    faults = _listed_again(parts)
     if manifest is not None:
         changed = (name for name, is_changed in changed_files(dataset.prepared, manifest) if is_changed)
         faults += [f"prepared file {dataset.prepared / name}: has changed since it was written" for name in changed]
@@ -185,6 +188,14 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
             classes[listing.class_names[label]].add(part, "cannot be read")
     count = sum(each.train + each.test for each in classes.values())
     return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, left_out, classes)
+
+
+def _listed_again(parts: Mapping[SplitName, Rows]) -> list[str]:
+    """Return a line for each image file that is in both parts, or in one of them more than once."""
+    listed = {part: Counter(images.names) for part, (images, _) in parts.items() if isinstance(images, ImageFiles)}
+    again = {name: count for name, count in sum(listed.values(), Counter()).items() if count > 1}
+    where = {name: " and ".join(part for part in listed if name in listed[part]) for name in again}
+    return [escaped(f"image {name}: is listed {count} times, in {where[name]}") for name, count in again.items()]
 
 
 def _lacking(dataset: Dataset, manifest: Manifest, parts: Mapping[SplitName, Rows]) -> Iterator[tuple[SplitName, int]]:
