@@ -218,6 +218,11 @@ class Preview:
             **_data_as_dict(spec),
             "trials": spec.trials,
             **({"objectives": str(spec.aim)} if isinstance(spec, SearchSpec) and spec.objectives else {}),
+            **(
+                {"constraints": [*map(str, spec.constraints)]}
+                if isinstance(spec, SearchSpec) and spec.constraints
+                else {}
+            ),
             **({"ends": spec.stop.model_dump()} if isinstance(spec, SearchSpec) and not spec.stop.never else {}),
             "ended": self.ended,
             "tasks": self.tasks,

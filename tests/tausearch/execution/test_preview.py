@@ -299,6 +299,7 @@ def test_it_says_what_the_search_aims_at_its_bounds_and_ten_tasks(spec: SearchSp
     found = previewed(spec, tmp_path, objectives=aim, constraints=bounds)
     assert f"\naims at: less forgetting\nconstraint: {bounds[0]}; {bounds[1]}\n" in str(found)
     assert found.as_dict()["objectives"] == "less forgetting"
+    assert found.as_dict()["constraints"] == ["val/forgetting <= 5", "val/loss <= 5"]
     for count, more in ((10, ""), (11, "; and 1 more")):
         tasks = tuple(NamedTask((f"c{number}",)) for number in range(count))
         line, *_ = previewed(spec, tmp_path, tasks=tasks).lines()
