@@ -14,8 +14,8 @@ import pytest
 from search_spaces import METHODS_WITH_SPACE, Range, far_off, load_space, paper_benchmarks, paper_points
 from search_spaces.reading import read_space_file
 from search_spaces.schema import Choices, ResolvedSpace, SpaceFile, resolve
-from tausearch.api import SearchRequest, plan_search
-from tausearch.studies.spaces import require_runs, require_space_fits, space_of
+from tausearch.api import SearchRequest, plan_search, space_for
+from tausearch.studies.spaces import absent_images, require_runs, require_space_fits, space_of
 from trainables.data import BENCHMARKS
 from trainables.errors import InputError
 from trainables.methods import METHODS, get_method
@@ -314,10 +314,10 @@ def test_own_images_in_a_users_file_are_named_as_on_the_command_line(
         file = write(tmp_path, text % name)
         assert space_of("ita-lora", birds, file, {}, {}).fixed["lr"] == 0.5
         assert "lr" in space_of("ita-lora", "digits", file, {}).space
-    gone = write(tmp_path, text % "folder:gone")  # as of a prepared Parquet file
+    gone = write(tmp_path, text % "folder:gone")  # as of a prepared Parquet file, or on another machine
     assert space_of("ita-lora", f"folder:{tmp_path}/gone", gone, {}, {}).fixed["lr"] == 0.5
+    assert "lr" in space_of("ita-lora", birds, gone, {}, {}).space
     for section, name, fault in (
-        ("fixed", "folder:gone", f"{tmp_path}/gone: no such file or folder$"),
         ("start", "folder:birds?tasks=2", "a space is that of all its options; write 'folder:birds'$"),
         ("paper", "own.module:NAME?tasks=2", "a space is that of all its options; write 'own.module:NAME'$"),
         ("paper", "foldr:birds-1", "unknown benchmark 'foldr:birds-1'"),
@@ -326,6 +326,21 @@ def test_own_images_in_a_users_file_are_named_as_on_the_command_line(
         file = write(tmp_path, f"{section}: {{'{name}': {{lr: 0.1}}}}")
         with pytest.raises(InputError, match=f"^{file}: {section}: .*{fault}"):
             space_of("ita-lora", birds, file, {}, {})
+
+
+def test_images_of_another_machine_in_a_users_file_are_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(
+        tmp_path, "fixed: {'folder:/gone': {lr: 0.5}, 'own.module:NAME': {lr: 0.2}}\nstart: {'parquet:b': {}}\n"
+    )
+    file.write_text(f"{file.read_text()}paper: {{'folder:{tmp_path}': {{lr: 0.1}}}}\n")
+    for _ in range(2):
+        space_for(SearchRequest("digits", "ita-lora", space=file))
+        plan_search(SearchRequest("digits", "ita-lora", space=file, storage=tmp_path / "runs"))
+    line = f"tausearch: {file}: no such file or folder here: parquet:b, folder:/gone; their values are left out\n"
+    assert capsys.readouterr().err == line
+    assert absent_images(file, ["folder:/gone", f"parquet:{Path.cwd()}/b"]) == ""
 
 
 def test_a_start_of_what_is_not_searched_is_refused_unless_the_user_fixes_it(tmp_path: Path) -> None:

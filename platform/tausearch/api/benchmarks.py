@@ -176,7 +176,7 @@ class OpenBenchmark:
         counts = {key: (getattr(began_with, key), getattr(now, key)) for key in ("train", "evaluation")}
         faults = [f"data.{key} was {was} images, is now {got}" for key, (was, got) in counts.items() if was != got]
         if not began_with.has_split_of(now):
-            faults.append("an image was added, deleted, or moved to another class")
+            faults.append("data: an image was added, deleted, or moved to another class")
         if faults:
             raise InputError(
                 f"run {run!r}: {where}{faults[0]}; bring back the images that it began with, or {otherwise}"
@@ -204,7 +204,9 @@ def with_images_compared(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) 
         if digested[0] == digested[1]:
             for name, began_with in earlier.images.items():
                 if name in now.images:
-                    opened(name).require_images(now.name, began_with, now.images[name])
+                    where = f"parts.{name}." if len(now.images) > 1 else ""
+                    otherwise = "make a new run (another --name; in a campaign --redo)"
+                    opened(name).require_images(now.name, began_with, now.images[name], where, otherwise=otherwise)
     return plan
 
 

@@ -52,6 +52,7 @@ from .searchers import (
     points_to_evaluate as points_to_evaluate,
 )
 from .spaces import (
+    absent_images as absent_images,
     defaults as defaults,
     require_hyperparameters as require_hyperparameters,
     require_runs as require_runs,

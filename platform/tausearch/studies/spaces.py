@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -40,8 +40,7 @@ def space_of(
     require_hyperparameters(entry, overrides)
     load = partial(load_space, method, benchmark, own=entry.space, known=known)
     try:
-        named = partial(_named, benchmark)
-        space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, named=named, suited=suited)
+        space = load(file=file, overrides=overrides, benchmarks=BENCHMARKS, named=_named, suited=suited)
     except InputError:
         if file is not None:
             _require_choices(entry, load() if entry.space is None or entry.space.is_file() else None, file)
@@ -55,14 +54,25 @@ def space_of(
     return space.without(entry.idle_with(space.fixed))
 
 
-def _named(benchmark: str, text: str) -> str:
+def _named(text: str) -> str:
     """Return the name of a benchmark in a user's file as a search has it: with an absolute path, without options."""
     ref = reference(text)
     if "?" in text:
         raise InputError(f"benchmark {text!r}: a space is that of all its options; write {text.partition('?')[0]!r}")
-    if ref.path is not None and ref.name != benchmark and not os.path.exists(ref.path):
-        raise InputError(f"benchmark {text!r}: {ref.path}: no such file or folder")
     return ref.name
+
+
+def absent_images(file: Path, searched: Collection[str]) -> str:
+    """Return a line on the images that a user's file names and that are neither here nor searched; empty if all are.
+
+    One file may have the values for images of several machines, so this is no error.
+    """
+    found = read_space_file(file)
+    names = dict.fromkeys(name for section in (found.paper, found.start, found.fixed) for name in section)
+    refs = {name: reference(name) for name in names if ":" in name}
+    own = {name: ref.path for name, ref in refs.items() if ref.path is not None and ref.name not in searched}
+    away = [name for name, path in own.items() if not os.path.exists(path)]
+    return f"{file}: no such file or folder here: {', '.join(away)}; their values are left out" if away else ""
 
 
 def _require_choices(entry: MethodEntry, own: ResolvedSpace | None, file: Path) -> None:

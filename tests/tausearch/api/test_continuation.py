@@ -182,7 +182,7 @@ class TestProtocol:
         now = f"data.{part} was {getattr(had, part)} images, is now {getattr(spec.data, part)}"
         with pytest.raises(InputError, match=rf"^run 's': {now}; bring back the images .*, or make a new run$"):
             resume("s", storage=storage.root)
-        with pytest.raises(InputError, match=f"^run 's': {now}; bring back"):
+        with pytest.raises(InputError, match=rf"^run 's': {now}; .* --name; in a campaign --redo\)$"):
             plan_search(replace(asked, resume_if_exists=True))
         assert not ran
 

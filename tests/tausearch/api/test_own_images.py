@@ -410,9 +410,10 @@ class TestImagesThatHaveChanged:
         overwrite("train")
         plan_training(request)
         assert len(said()) == (known_by != "nothing")
-        again, fault = f"^run 's': {best.title}: ", "; bring back the images that it began with, or search again$"
+        again = f"^run 's': {best.title}: "
+        fault = "; bring back the images that it began with, or search again, or name a copy .* with --benchmark$"
         (own / "train" / "a" / "0.png").rename(own / "train" / "b" / "9.png")
-        moved = f"{again}an image was added, deleted, or moved to another class{fault}"
+        moved = f"{again}data: an image was added, deleted, or moved to another class{fault}"
         for expected in (moved, f"{again}data.train was 12 images, is now 11{fault}"):
             with nullcontext() if known_by == "nothing" else pytest.raises(InputError, match=expected):
                 plan_training(request)
@@ -427,7 +428,7 @@ class TestImagesThatHaveChanged:
         (tmp_path / "own" / "train" / "a" / "0.png").rename(tmp_path / "own" / "train" / "b" / "9.png")
         for go_on in (lambda: plan_search(request), lambda: continuation._require_unchanged(spec)):
             with pytest.raises(
-                InputError, match="^run 's': an image was added, deleted, or moved to another class; br"
+                InputError, match="^run 's': data: an image was added, deleted, or moved to another class; br"
             ):
                 go_on()
         assert spec.data is not None  # of a run of an earlier version only the number of all images is known

@@ -115,6 +115,8 @@ def test_a_search_does_not_go_on_with_other_images_on_one_of_its_benchmarks(tmp_
     now = f"parts.letters.data.train was {data.train} images, is now {letters.data.train}"
     with pytest.raises(InputError, match=f"^run '{spec.name}': {now}; bring back the images .*, or make a new run$"):
         resume_with(ResumeRequest(spec.name, storage=tmp_path))
+    with pytest.raises(InputError, match=f"^run '{spec.name}': {now}; bring back"):
+        planned(tmp_path, epochs=None, name=spec.name, resume_if_exists=True)
 
 
 def test_data_that_has_moved_is_found_on_each_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

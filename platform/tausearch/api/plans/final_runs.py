@@ -176,7 +176,8 @@ def _require_images_of_search(
         images = read_spec(search).images
     if (began_with := images.get(spec.benchmark)) is not None:
         now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
-        opened.require_images(best.selection.search, began_with, now, f"{best.title}: ", otherwise="search again")
+        otherwise = "search again, or name a copy of the images with --benchmark"
+        opened.require_images(best.selection.search, began_with, now, f"{best.title}: ", otherwise=otherwise)
 
 
 def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName, ...] | None:

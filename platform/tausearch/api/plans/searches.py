@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from search_spaces import ResolvedSpace
@@ -12,6 +13,7 @@ from tausearch.api.plans.one_benchmark import plan_one
 from tausearch.api.plans.several_benchmarks import plan_several
 from tausearch.api.requests import SearchRequest, allow_named
 from tausearch.cluster import Bf16At, GpusAt, bf16_at, gpus_at, with_device
+from tausearch.presentation import print_notices
 from tausearch.runs import Plan, SearchSpec
 from trainables.backbones import Backbone
 from trainables.data import reference, split_references
@@ -44,6 +46,7 @@ def plan_search(
     else:
         plan = plan_one(request, opening, earlier_search(request), write=write)
     studies.require_patience(request.patience, plan.spec)
+    _say_absent(request.space, tuple(reference(name).name for name in benchmarks))
     return with_device(plan, request.gpus_per_trial, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
@@ -57,7 +60,18 @@ def space_for(request: SearchRequest, opening: Opening = open_benchmark) -> Reso
     ref, file = reference(benchmark_text(request)), None if request.space is None else Path(request.space)
     if request.backbone:
         _ = Backbone(request.backbone).input  # refuses an unknown name
-    if not ref.is_own:
-        return studies.space_of(request.method, ref.name, file, request.set or {})
-    entry, opened = get_method(request.method), opening(str(ref), None)
-    return space_on(request, entry, opened, entry.scenario(opened.source.spec, requested_backbone(request, opened)))
+    if ref.is_own:
+        entry, opened = get_method(request.method), opening(str(ref), None)
+        scenario = entry.scenario(opened.source.spec, requested_backbone(request, opened))
+        space = space_on(request, entry, opened, scenario)
+    else:
+        space = studies.space_of(request.method, ref.name, file, request.set or {})
+    _say_absent(file, (ref.name,))
+    return space
+
+
+@cache
+def _say_absent(space: str | Path | None, searched: tuple[str, ...]) -> None:
+    """Say, once, which own images a user's search-space file names that are not here."""
+    if space is not None and (line := studies.absent_images(Path(space), searched)):
+        print_notices(line)
