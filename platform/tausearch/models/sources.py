@@ -31,6 +31,7 @@ class VectorSource:
         tasks: The selected tasks, from 1; None for all.
         spec: The specification of the run; None for exported vectors, as `directory`.
         reduced: Whether they are the export of a composition without some classes.
+        test_images: Number of test images of each task, as exported vectors say it; empty where unknown.
     """
 
     name: str
@@ -43,6 +44,7 @@ class VectorSource:
     spec: FinalSpec | None = None
     directory: RunDirectory | None = None
     reduced: bool = False
+    test_images: tuple[int, ...] = ()
 
     @property
     def every_seed(self) -> tuple[int, ...]:
@@ -107,6 +109,7 @@ def describe_source(source: VectorSource) -> ModelDescription:
         tasks=tuple(len(origin.classes) for origin in origins),
         task_names=tuple(task.name for task in source.spec.tasks) if len(source.spec.tasks) == len(origins) else (),
         transform=origins[0].transform if origins else None,
+        test_images=() if source.spec.data is None else source.spec.data.evaluation_per_task,
     )
 
 
@@ -179,4 +182,5 @@ def _of_folder(folder: Path) -> VectorSource:
         seeds=tuple(seeds),
         folder=folder,
         reduced=description.removal is not None,
+        test_images=description.test_images,
     )

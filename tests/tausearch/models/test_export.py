@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tausearch import compose
+from tausearch.api.benchmarks import open_benchmark
 from tausearch.models import (
     CompositionResult,
     MergeConfig,
@@ -35,6 +37,7 @@ from tausearch.models import (
 )
 from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.models.exports import EXPORT_FORMS
+from tausearch.models.sources import describe_source, find_source
 from tausearch.runs import UNFINISHED, Storage
 from tests.support.modes import files_against_umask
 from tests.support.runs.composable_runs import pool_of, small_benchmark
@@ -172,6 +175,19 @@ def test_exported_vectors_are_composed_where_the_run_was_never_seen(
     assert not (moved / "seed_1" / "task_1" / "adapter").exists()  # an export has a form of its own for it
     assert about.class_names == tuple("012345") and about.protocol.weights_digest == Backbone().digest
     assert read_vector(moved / "seed_1" / "task_2").origin == read_vector(pool_of(made, "iel", 1).folders[1]).origin
+
+
+def test_vectors_that_were_tested_on_other_images_are_refused(made: Storage, tmp_path: Path) -> None:
+    plain = find_source(made, "ita")
+    assert plain.spec is not None
+    facts = open_benchmark(plain.spec.benchmark, None).facts_of(small_benchmark())
+    described = describe_source(replace(plain, spec=plain.spec.model_copy(update={"data": facts})))
+    assert described.test_images == (8, 8, 8)
+    moved = shutil.copytree(plain.folder, tmp_path / "moved")
+    described.model_copy(update={"test_images": (8, 7, 8)}).save(moved)  # an image was added to task 2
+    words = "moved: its tasks had 8,7,8 test images, now they have 8,8,8, perhaps some that the run learned; bring"
+    with pytest.raises(InputError, match=words):
+        compose([str(moved)], storage=made.root)
 
 
 def test_the_vectors_of_a_run_are_composed_where_they_are_copied_to(made: Storage, tmp_path: Path) -> None:
