@@ -17,7 +17,7 @@ from torch import Tensor
 from checked_input.names import counted
 from trainables.data.disk.decoding import MOST_BYTES, as_pixels, read_image_file
 from trainables.data.disk.listing import is_image
-from trainables.data.disk.tree import is_junk
+from trainables.data.disk.tree import files_below
 from trainables.data.transforms.normalisation import Images, Transform
 from trainables.errors import InputError
 from trainables.task_names import listed
@@ -94,15 +94,14 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
     `left_out` gets a line for each folder with files whose ending is not that of an image.
 
     Raises:
-        InputError: If a path is empty or does not exist, or a folder has no image.
+        InputError: If a path is empty or does not exist, or a folder has no image or cannot be listed whole.
     """
     if "" in paths:
         raise InputError("images: a path must not be empty")
     found: list[Path] = []
     for path in (Path(os.path.expanduser(each)) for each in paths):
         if os.path.isdir(path):  # the name may be too long for `Path.is_dir`
-            inside = [each for each in sorted(path.rglob("*")) if each.is_file()]
-            files = [each for each in inside if not any(map(is_junk, each.relative_to(path).parts))]
+            files = sorted(path / below for below, _ in files_below(path))
             seen = [each for each in files if is_image(each.name)]
             if not seen:
                 raise InputError(f"{path}: no image in this folder")
@@ -117,7 +116,9 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
             raise InputError(f"{path}: {'is no regular file' if os.path.exists(path) else 'no such file or folder'}")
     once: dict[Path, Path] = {}
     for each in found:
-        once.setdefault(Path(os.path.abspath(each)), each)  # links to one file are several images
+        absolute = Path(os.path.abspath(each))
+        is_itself = os.path.expanduser(each) == str(each)  # else `~/a.png` of this folder would be read in the home
+        once.setdefault(absolute, each if is_itself else absolute)  # links to one file are several images
     return list(once.values())
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from tausearch.models import model as model_module
+from tausearch.cli import output
+from tausearch.models import images as images_module, model as model_module
 from tausearch.models.images import find_user_images, image_paths
 from tausearch.models.model import Model
 from trainables.errors import InputError
@@ -42,7 +46,7 @@ def model(**more: Any) -> Model:
 
 
 def save(path: Path, colour: tuple[int, int, int] = (9, 0, 0), size: int = 4) -> Path:
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (size, size), colour).save(path)
     return path
 
@@ -76,6 +80,8 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
     assert left_out == [f"{inside}: 2 files not named as an image, left out: 'hidden', 'notes.txt'"]
     monkeypatch.chdir(tmp_path)
     assert image_paths([save(tmp_path / "~a.png").name]) == [Path("~a.png")]  # as some programs name their files
+    below = save(tmp_path / "~" / "in" / "b.png", size=5)  # not that of the home, `~/in/b.png`
+    assert [each.read().shape[1] for each in find_user_images(image_paths(["./~"]))] == [5] and below.is_file()
     with pytest.raises(InputError, match="^images: a path must not be empty$"):
         image_paths(["~/in", ""])
     with pytest.raises(InputError, match="a{300}: no such file or folder$"):
@@ -83,6 +89,23 @@ def test_of_a_folder_only_the_files_of_images_count(tmp_path: Path, monkeypatch:
     save(tmp_path / "hidden" / ".a.png")
     with pytest.raises(InputError, match="hidden: no image in this folder"):
         image_paths([tmp_path / "hidden"])
+
+
+def test_a_folder_is_read_whole_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path / "elsewhere" / "a.png")
+    inside = save(tmp_path / "in" / "b.png").parent
+    (inside / "linked").symlink_to(tmp_path / "elsewhere")
+    assert image_paths([inside]) == [inside / "b.png", inside / "linked" / "a.png"]
+    listed = os.scandir
+
+    def scandir(folder: Path) -> Any:
+        if folder.name == "linked":  # root may list any folder
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+        return listed(folder)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(InputError, match=r"in/linked: cannot be listed \(Permission denied\)$"):
+        image_paths([inside])
 
 
 def test_images_in_memory_are_named_by_their_places_and_have_one_or_three_channels(tmp_path: Path) -> None:
@@ -133,6 +156,21 @@ def test_the_bound_of_an_image_file_is_the_callers(tmp_path: Path) -> None:
         model().predict(image, max_image_bytes=20)
     assert model().predict(image, max_image_bytes=20, skip_broken=True, left_out=left_out) == []
     assert len(left_out) == 1 and "a.png" in left_out[0]
+
+
+def test_a_picture_of_images_reads_what_was_read_within_the_callers_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide, bounds = model(), list[int]()
+    found = wide.predict(save(tmp_path / "a.png"))
+
+    def read(path: Path, most: int) -> Tensor:
+        bounds.append(most)
+        return torch.zeros(3, 4, 4, dtype=torch.uint8)
+
+    monkeypatch.setattr(images_module, "read_image_file", read)
+    assert len(list(output.draw(wide, found, tmp_path / "sure.svg"))) == 1
+    assert min(bounds) == sys.maxsize
 
 
 def test_images_are_counted_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:

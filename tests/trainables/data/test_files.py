@@ -179,6 +179,7 @@ def test_what_is_no_file_is_named(folder: Path) -> None:
         (lambda: os.mkfifo(odd), "odd.png: is no file and no folder"),
         (lambda: odd.symlink_to("/dev/zero"), "odd.png: is a link to nothing|odd.png: is no file"),
         (lambda: odd.symlink_to(folder), "odd.png: is a link to a folder that it lies in"),
+        (lambda: odd.symlink_to(odd), r"odd.png: cannot be listed \(Too many levels of symbolic links\)"),
     ):
         make()
         with pytest.raises(InputError, match=message):

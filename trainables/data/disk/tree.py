@@ -199,7 +199,7 @@ def open_tree(root: Path) -> Tree:
     """
     entries: dict[str, Entry] = {}
     closed: dict[str, str] = {}
-    for path, entry in _files(root):
+    for path, entry in files_below(root):
         name = path.lower()
         if name.endswith(_COMPRESSED):
             closed[path] = "is compressed as a whole, so its images cannot be read one by one"
@@ -215,29 +215,34 @@ def open_tree(root: Path) -> Tree:
     return Tree(root, dict(sorted(entries.items())), closed)
 
 
-def _files(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskFile]]:
-    """Yield all files of a folder, then those of its sub-folders, in order of their names."""
+def files_below(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskFile]]:
+    """Yield all files of a folder, then those of its sub-folders, in order of their names; links are followed.
+
+    Hidden files and files of the operating system are left out.
+
+    Raises:
+        InputError: If a folder cannot be listed whole.
+    """
     real = os.path.realpath(root)
     if real in above:
         raise InputError(f"{root}: is a link to a folder that it lies in")
-    try:
-        found = sorted(os.scandir(root), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(f"{root}: cannot be listed ({error.strerror})") from error
     folders = []
-    for entry in found:
-        if is_junk(entry.name):
-            continue
-        if entry.is_dir():
-            folders.append(entry.name)
-        elif entry.is_file():
-            stat = entry.stat()
-            yield entry.name, DiskFile(entry.path, stat.st_size, int(stat.st_mtime))
-        else:
-            kind = "a link to nothing" if entry.is_symlink() else "no file and no folder"
-            raise InputError(f"{entry.path}: is {kind}; remove it")
+    try:
+        for entry in sorted(os.scandir(root), key=lambda entry: entry.name):
+            if is_junk(entry.name):
+                continue
+            if entry.is_dir():
+                folders.append(entry.name)
+            elif entry.is_file():
+                stat = entry.stat()
+                yield entry.name, DiskFile(entry.path, stat.st_size, int(stat.st_mtime))
+            else:
+                kind = "a link to nothing" if entry.is_symlink() else "no file and no folder"
+                raise InputError(f"{entry.path}: is {kind}; remove it")
+    except OSError as error:
+        raise InputError(f"{error.filename or root}: cannot be listed ({error.strerror})") from error
     for folder in folders:
-        for path, file in _files(root / folder, (*above, real)):
+        for path, file in files_below(root / folder, (*above, real)):
             yield f"{folder}/{path}", file
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,8 @@ def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterato
     """
     from tausearch.presentation import draw_predictions, drawn_names  # matplotlib takes a second to import
 
-    read = {each.name: each.read for each in find_user_images([prediction.image for prediction in predictions])}
+    images = find_user_images([prediction.image for prediction in predictions], sys.maxsize)  # each was read before
+    read = {each.name: each.read for each in images}
     drawn = drawn_names(model.classes)
     shown = [
         (each.image, drawn[each.label], each.probability, read[each.image], drawn.get(each.true_label or ""))
