@@ -44,10 +44,10 @@ def with_home(path: Path | None) -> Path | None:
 
 
 def _formats(*allowed: str) -> Any:
-    def checked(text: str) -> str:
+    def checked(context: typer.Context, text: str) -> str:
         if text not in allowed:
             raise InputError(f"unknown --format {shown(text)}; {choices(text, allowed)}")
-        if text != "text":
+        if text != "text" and not context.resilient_parsing:  # a shell reads the words that it completes from stdout
             reserve_stdout()
         return text
 

@@ -151,17 +151,13 @@ def checked_name(name: str) -> str:
 
 
 def require_unmistakable(name: str) -> None:
-    """Refuse a name for a new run that a command takes for something else; runs of earlier versions may have it.
+    """Refuse a name for a new run that `--warm-start` takes for something else; runs of earlier versions may have it.
 
     Raises:
-        InputError: If `--warm-start` or `compare` would not take the name for the run.
+        InputError: If it does.
     """
-    from trainables.data import BENCHMARKS, PUBLISHED  # imports torch
-
     if name == PAPER:
         raise InputError(f"name {name!r}: stands for the paper's choices in --warm-start; choose another")
-    if name in BENCHMARKS or name in PUBLISHED:
-        raise InputError(f"name {name!r}: is that of a benchmark, which `compare` takes it for; choose another")
 
 
 def _modified(path: Path) -> float:

@@ -158,6 +158,7 @@ def test_a_result_as_a_study_of_optuna(result: SearchResult) -> None:
         (["search", "digits", "ita-"], ["ita-fft", "ita-ia3", "ita-lora"]),
         (["search", "digits", "ita-lora", "--algo"], ["--algorithm"]),
         (["resume", "--storage", "ROOT", ""], ["digits-ita-lora-1"]),
+        (["status", "--format", "json", "--storage", "ROOT", ""], ["digits-ita-lora-1"]),
     ],
 )
 def test_the_shell_completes_names_without_torch(
