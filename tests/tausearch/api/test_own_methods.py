@@ -195,6 +195,8 @@ def test_code_that_was_edited_since_the_search_is_said_in_its_final_run(
     file.write_text(f"{GOOD}\n")
     name = search.spec.name
     assert said() == f"tausearch: the code of own_tuned:Mine has changed since search {name} last started\n"
+    search.directory.spec_file.write_text(f"id: {spec.id}\n")  # damaged, but the best file has all that is needed
+    assert plan_training(TrainRequest(best, storage=folder / "runs", tracking="none")).spec.source == name
 
 
 def test_what_it_prints_is_not_among_the_results(folder: Path, ask: Ask) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -190,9 +191,10 @@ def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName,
 
 
 def _say_other_code(spec: FinalSpec, storage: Storage) -> None:
-    """Say which code of the user has changed since the search that has chosen."""
-    if (search := search_of(storage, spec)) is None:
-        return
-    before = read_spec(search).code_digests
+    """Say which code of the user has changed since the search that has chosen, where that can be read."""
+    before: Mapping[str, str] = {}
+    if (search := search_of(storage, spec)) is not None:
+        with suppress(InputError):  # the best file has all that is needed
+            before = read_spec(search).code_digests
     names = changed(before, digests_of(before, in_workers=True))
     print_notices(*(f"the code of {name} has changed since search {spec.source} last started" for name in names))
