@@ -112,15 +112,21 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[Final
 def latest_per_key(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
-    Runs come oldest first, and so do those that are returned.
+    A run of an earlier choice of its search does not take the place of one of the present choice. Runs come oldest first, and so do those that are returned.
     """
     best: dict[str, FinalRunResults] = {}
     for run in runs:
         name = repr(key(run))
-        if name not in best or run.accuracy.seeds >= best[name].accuracy.seeds:
+        if name not in best or _goes_before(run, best[name]):
             best.pop(name, None)  # else a newer run would keep the place of the older one
             best[name] = run
     return list(best.values())
+
+
+def _goes_before(newer: FinalRunResults, older: FinalRunResults) -> bool:
+    if newer.accuracy.seeds != older.accuracy.seeds:
+        return newer.accuracy.seeds > older.accuracy.seeds
+    return newer.spec.source != older.spec.source or not newer.choice_remark or bool(older.choice_remark)
 
 
 def describe(settings: dict[str, Scalar]) -> str:

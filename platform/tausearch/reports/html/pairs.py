@@ -13,6 +13,7 @@ from tausearch.runs import (
     RunDirectory,
     SearchSpec,
     Storage,
+    choice_remark,
     finals_of,
     read_spec,
     read_trials,
@@ -46,8 +47,9 @@ def _alone(storage: Storage, finals: Sequence[FinalSpec]) -> ReportCell:
 def cell_of(storage: Storage, name: str) -> ReportCell:
     """Return a search with a final run of its choice and the names of others, or a final run with its search.
 
-    That is the newest final run of what the search chose (without `--set`) in the benchmark's own class order. Without
-    such a run it is one over class orders, and without these the newest one with overrides.
+    That is a final run of what the search chose (without `--set`) in the benchmark's own class order. Without such a
+    run it is one over class orders, and without these one with overrides. Of equals it is the newest that trains what
+    the search chooses now.
 
     Raises:
         InputError: If there is no such run, or its specification cannot be read.
@@ -70,9 +72,16 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
 
 
 def _finals_of(storage: Storage, search: SearchSpec) -> list[FinalSpec]:
-    """Return the final runs of a search, oldest first: those with overrides, those over class orders, the others."""
-    found = [spec for spec in finals_of(storage, search) if _belong(search, spec)]
-    return sorted(found, key=lambda spec: (not spec.overrides, spec.protocol.class_orders is None))
+    """Return the final runs of a search: those with overrides, those over class orders, the others.
+
+    Of each kind those of an earlier choice come first; then the oldest does.
+    """
+
+    def rank(spec: FinalSpec) -> tuple[bool, ...]:
+        current = not choice_remark(storage.run(spec.name), spec)
+        return not spec.overrides, spec.protocol.class_orders is None, current
+
+    return sorted((spec for spec in finals_of(storage, search) if _belong(search, spec)), key=rank)
 
 
 def _search_of(storage: Storage, final: FinalSpec) -> RunDirectory | None:

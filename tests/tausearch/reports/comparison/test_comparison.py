@@ -7,6 +7,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,12 +16,13 @@ from PIL import Image
 from rich.console import Console
 
 from tausearch.presentation import Column, Table, tool
-from tausearch.reports import compare, paper_results, read_final_runs
+from tausearch.reports import compare, paper_results, read_final_run, read_final_runs
 from tausearch.reports.comparison.command import ComparisonScope, OutputFormat, show_comparison
 from tausearch.reports.comparison.comparison import ComparisonRow
 from tausearch.reports.comparison.csv_rows import rows_as_dicts
 from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_tables
+from tausearch.reports.comparison.runs import latest_per_key
 from tausearch.reports.comparison.tables import _run, comparison_tables
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.built_runs import make_run
@@ -574,3 +576,15 @@ def test_without_final_runs_there_is_one_line(
         (out + err).splitlines()
     ) == 1
     assert not storage.comparison_figure.exists()
+
+
+def test_a_run_of_an_earlier_choice_does_not_replace_one_of_the_present_choice(storage: Storage) -> None:
+    """As where a search that was extended comes back to its first choice, whose final run is older."""
+    for name in ("first", "second", "third"):
+        make_final_run(storage, name, [89.0, 90.0])
+    first, *later = (read_final_run(storage.run(name))[1] for name in ("first", "second", "third"))
+    assert first is not None and all(later)
+    second, third = (replace(run, choice_remark="does not train ...") for run in later if run is not None)
+    other = replace(second, spec=second.spec.model_copy(update={"source": "another-search"}))
+    found = [latest_per_key(runs, lambda _: "") for runs in ([first, second], [second, third], [first, other])]
+    assert found == [[first], [third], [other]]

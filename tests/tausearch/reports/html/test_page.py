@@ -337,6 +337,9 @@ def test_a_single_run_brings_the_other_along(storage: Storage) -> None:
     assert view.final is not None and "over-orders (class orders 3)" in view.final.facts["other final runs"]
     (fault,) = view.faults
     assert "damaged/run.yaml" in fault and fault.endswith("may be a final run of this search")
+    search.best_file.write_text(f"method: {search_spec().method}\nhyperparameters: {{lr: 0.02}}\n")
+    make_final(storage, "of-an-earlier-choice", fixed={**FIXED, "alpha": 2.0, "lr": 0.03})
+    assert cell_of(storage, "the-search").final == newer  # the search has come back to this choice
     with pytest.raises(InputError, match="no run named 'none'"):
         cell_of(storage, "none")
     (search.record / "trial-00000.parquet").write_bytes(b"no parquet")
