@@ -112,7 +112,8 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[Final
 def latest_per_key(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
-    A run of an earlier choice of its search does not take the place of one of the present choice. Runs come oldest first, and so do those that are returned.
+    A run of an earlier choice of its search does not take the place of one of the present choice. Runs come oldest
+    first, and so do those that are returned.
     """
     best: dict[str, FinalRunResults] = {}
     for run in runs:
