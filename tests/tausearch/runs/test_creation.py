@@ -72,9 +72,8 @@ def test_a_folder_that_is_no_run_is_said_to_be_there(spec: SearchSpec, tmp_path:
 def test_a_new_run_has_no_name_that_a_command_takes_for_something_else(spec: SearchSpec, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="^name 'paper': .*the paper's choices.*; choose another$"):
         new_run(tmp_path, "paper", spec.method)
-    make_run_directory(
-        spec.model_copy(update={"name": "paper"}), Storage(tmp_path)
-    )  # one of an earlier version goes on
+    earlier = spec.model_copy(update={"name": "paper"})
+    make_run_directory(earlier, Storage(tmp_path))  # one of an earlier version goes on
     assert new_run(tmp_path, "paper", spec.method, resume_if_exists=True)[1] == "paper"
     assert new_run(tmp_path, "cifar100", spec.method)[1] == "cifar100"  # the benchmark that a run is on, say
 
