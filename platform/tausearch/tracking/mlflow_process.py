@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
@@ -22,6 +22,7 @@ from tausearch.tracking.secrets import LOGIN, remember, with_secrets
 
 _SERVE = f"from {__name__} import serve; serve()"
 _logging_in = threading.Lock()  # the driver sets the login of one server, and then that of another
+_writing = threading.Lock()  # SQLite takes one writer at a time, and those who wait in it wait longer than here
 
 
 class MlflowProcess:
@@ -145,21 +146,24 @@ def _serve_run(connection: Connection) -> None:
 class _ServedRun:
     def __init__(self) -> None:
         self._run: MlflowRun | None = None
+        self._turn: AbstractContextManager[object] = nullcontext()
 
     def answer(self, name: str, arguments: tuple[Any, ...]) -> tuple[object, int, str | None]:
         """Call a method; returns its answer, the number of changes so far, and why MLflow refused, None if not."""
         answer, error = None, None
-        try:
-            answer = getattr(self._run or self, name)(*arguments)
-        except Exception as raised:
-            error = reason(raised)
-        return answer, (0 if self._run is None else self._run.changes), error
+        with self._turn:
+            try:
+                answer = getattr(self._run or self, name)(*arguments)
+            except Exception as raised:
+                error = reason(raised)
+            return answer, (0 if self._run is None else self._run.changes), error
 
     def take_over(self, variables: dict[str, str], full_uri: str, uri: str) -> None:
         for name in set(LOGIN) - variables.keys():
             os.environ.pop(name, None)
         os.environ.update(variables)  # those of the driver may have changed
         remember(full_uri, uri)
+        self._turn = _writing if uri.startswith("sqlite") else nullcontext()
 
     def open(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self._run = MlflowRun(spec, storage, uri)

@@ -87,12 +87,17 @@ def test_the_process_is_told_the_password_of_its_store(
     assert told == [(full, uri)]
 
 
-def test_a_run_whose_server_hangs_holds_up_no_other() -> None:
-    answered = threading.Event()
-    for write in (lambda: answered.wait(60), answered.set):
+@pytest.mark.parametrize(("uri", "at_once"), [("http://a", True), ("sqlite:////a", False)])
+def test_runs_wait_for_each_other_in_a_file_alone_not_on_a_server(uri: str, at_once: bool) -> None:
+    began, over, answered = (threading.Event() for _ in range(3))
+    for write in (lambda: (began.set(), over.wait(60)), answered.set):
         served = mlflow_process._ServedRun()
+        served.answer("take_over", (dict(os.environ), uri, uri))
         served._run = cast(MlflowRun, SimpleNamespace(write=write, changes=0))
         threading.Thread(target=served.answer, args=("write", ()), daemon=True).start()
+        assert began.wait(5)
+    assert answered.wait(5 if at_once else 0.05) is at_once
+    over.set()
     assert answered.wait(5)
 
 
