@@ -24,11 +24,13 @@ def space_of(
     suited: Mapping[str, Scalar] | None = None,
     *,
     grid: bool = False,
+    begun_with: Collection[str] = (),
 ) -> ResolvedSpace:
     """Return the space that a search uses, checked by the method; see `search_spaces.load_space` for the arguments.
 
-    What has no effect with the values that are fixed is not searched, but fixed at its start. With `grid` the search
-    tries the start and the grid values alone, and nothing between them.
+    What has no effect with the values that are fixed is not searched, but fixed at its start; a search that was
+    begun with it goes on with it. With `grid` the search tries the start and the grid values alone, and nothing between
+    them.
 
     Raises:
         InputError: If there is no such method, or it refuses a value; names the place, value and allowed ones.
@@ -51,7 +53,7 @@ def space_of(
             entry.parse({**own.fixed, **own.start, name: value})
     with faults_of(str(file or entry.space or f"{method}.yaml")):
         require_space_fits(entry, space, grid=grid)
-    return space.without(entry.idle_with(space.fixed))
+    return space.without(entry.idle_with(space.fixed).keys() - set(begun_with))
 
 
 def _named(text: str) -> str:

@@ -48,6 +48,23 @@ def test_what_an_earlier_version_allowed_goes_on(tmp_path: Path, first_stop: flo
     assert planned(tmp_path, **options).continued().pruner_options == options["pruner_options"]
 
 
+def test_a_search_goes_on_that_was_begun_with_hyperparameters_without_effect(tmp_path: Path) -> None:
+    for name, benchmark in (("one", "digits"), ("two", "digits,glyphs")):
+
+        def plan(benchmark: str = benchmark, name: str = name, **options: Any) -> Plan:
+            options |= {"name": name, "resume_if_exists": True, "storage": tmp_path}
+            return plan_search(SearchRequest(benchmark, "ita-lora", **options))
+
+        whole, now = plan().spec, plan(set={"regularise": "none"}).spec
+        assert isinstance(whole, SearchSpec) and {*whole.space} - {*now.space} >= {"alpha"}
+        begun = whole.model_copy(update={"fixed": {**whole.fixed, "regularise": "none"}})
+        make_run_directory(begun, Storage(tmp_path))
+        assert plan(set={"regularise": "none"}).continued().space == whole.space
+        assert changed_fields(begun, plan(set={"regularise": "head"}).spec) == [
+            "fixed.regularise was none, is now head"
+        ]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

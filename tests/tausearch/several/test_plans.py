@@ -310,6 +310,14 @@ def test_a_difference_is_said_once_whichever_benchmark_has_it(
     assert not any("fixed at None" in line for line in said), said
 
 
+def test_what_has_no_effect_may_differ() -> None:
+    specs = [
+        search_spec().model_copy(update={"benchmark": name, "fixed": {**FIXED, "regularise": "head", "alpha": alpha}})
+        for name, alpha in (("digits", 1.0), ("glyphs", 2.0))
+    ]
+    assert merged(specs, None).fixed == specs[0].fixed
+
+
 def test_what_benchmarks_do_not_share_is_said_of_each_or_of_none() -> None:
     lines = {"digits": ("a",), "glyphs": ("b", "c")}
     specs = [search_spec().model_copy(update={"benchmark": name, "left_out": found}) for name, found in lines.items()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from tausearch.runs import (
     Storage,
     new_run,
     open_storage,
+    read_spec,
     require_space,
 )
 from tausearch.tracking import checked_tracking, checked_uri
@@ -111,13 +114,28 @@ def requested_backbone(request: SearchRequest, opened: OpenBenchmark) -> Backbon
     return replace(Backbone(request.backbone, file) if request.backbone else opened.backbone(file), head=head)
 
 
-def space_on(request: SearchRequest, entry: MethodEntry, opened: OpenBenchmark, scenario: Scenario) -> ResolvedSpace:
+def space_on(
+    request: SearchRequest,
+    entry: MethodEntry,
+    opened: OpenBenchmark,
+    scenario: Scenario,
+    earlier: RunDirectory | None = None,
+) -> ResolvedSpace:
     """Return the space of a method on a benchmark; on own images with what suits them."""
     file = None if request.space is None else Path(request.space)
     suited = entry.own_data_defaults(scenario, opened.steps_per_epoch) if opened.ref.is_own else None
     studies.require_hyperparameters(entry, suited or {}, f"method {entry.name!r}: own_data_defaults: ")
     grid = request.algorithm == "grid"
-    return studies.space_of(entry.name, opened.ref.name, file, request.set or {}, suited, grid=grid)
+    return studies.space_of(
+        entry.name, opened.ref.name, file, request.set or {}, suited, grid=grid, begun_with=_searched(earlier)
+    )
+
+
+def _searched(earlier: RunDirectory | None) -> Collection[str]:
+    """Return the hyperparameters that an earlier search searches; none if it cannot be read, which is said later."""
+    with suppress(InputError):
+        return getattr(read_spec(earlier), "space", ()) if earlier is not None else ()
+    return ()
 
 
 def require_continuable(spec: AnySpec) -> None:

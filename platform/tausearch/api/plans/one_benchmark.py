@@ -52,7 +52,7 @@ def plan_one(
     entry, opened = options.entry, options.opened
     backbone = requested_backbone(request, opened)
     scenario = entry.scenario(opened.source.spec, backbone)
-    space = space_on(request, entry, opened, scenario)
+    space = space_on(request, entry, opened, scenario, earlier)
     studies.require_runs(entry, space, scenario)
     known = studies.kept_points(request.warm_start or (), earlier, space.space)
     if known is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from search_spaces import Scalar
 from tausearch.runs import ACROSS, KnownPoint, MultiSearchSpec, SearchBenchmark, SearchSpec, titles_of
 from trainables.errors import InputError
+from trainables.methods import get_method
 from trainables.task_names import NamedTask
 
 _SAME = ("backbone", "initial_head", "weights_digest", "precision")  # of the protocol, on all benchmarks
@@ -57,11 +58,12 @@ def _starts(specs: Sequence[SearchSpec], titles: Sequence[str]) -> Iterator[Know
 def _differences(specs: Sequence[SearchSpec]) -> Iterator[str]:
     """Yield what the method needs to be the same on all benchmarks, and what to give so that it is."""
     first = specs[0]
+    idle = get_method(first.method).idle_with(first.fixed)  # each benchmark's start, whatever it is
     for spec in specs[1:]:
         places = f"on {first.benchmark} and {spec.benchmark}"
         for name in dict.fromkeys((*first.fixed, *spec.fixed)):
             one, other = first.fixed.get(name), spec.fixed.get(name)
-            if one != other:
+            if one != other and name not in idle:
                 fixed = f"is fixed at {one} and {other} {places}"
                 if one is None or other is None:
                     has, lacks = (first, spec) if other is None else (spec, first)
