@@ -236,7 +236,7 @@ class Dataset:
             return path.exists()
         files = open_tree(path).entries.items()
         on_disk = (path for path, entry in files if isinstance(entry, DiskFile))
-        return any(path.endswith(".parquet") or (is_image(path) and "/" in path) for path in on_disk)
+        return any(path.lower().endswith(".parquet") or (is_image(path) and "/" in path) for path in on_disk)
 
     def _unreadable(self, listing: Listing, part: SplitName, progress: Progress) -> list[str]:
         images, _ = listing.load(part)

@@ -106,6 +106,12 @@ def test_a_fault_of_the_folder_is_not_taken_for_removed_images(tmp_path: Path) -
     put(tmp_path, {"bat/new.png": encoded(10, 7, 0), "bat/notes.txt": b"x"})
     with pytest.raises(InputError, match="'notes.txt' is not an image file"):
         require_usable(f"folder:{tmp_path}?tasks=2", ["train"])
+    for name in ("train", "test"):
+        parquet(tmp_path / "files" / f"{name}.PARQUET", listed(), list(CLASSES))
+    dataset(tmp_path / "files", "parquet").prepare("array", silent)
+    (tmp_path / "files" / "test.PARQUET").rename(tmp_path / "files" / "more.PARQUET")
+    with pytest.raises(InputError, match=r"'more\.PARQUET' lies beside train"):
+        require_usable(f"parquet:{tmp_path / 'files'}?tasks=2", ["train"])
 
 
 @pytest.mark.parametrize("form", ["array", "parquet"])
