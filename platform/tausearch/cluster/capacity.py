@@ -15,7 +15,12 @@ _CGROUP = Path("/sys/fs/cgroup")  # of a container, its own
 
 def local_cpus() -> int:
     """Return the number of whole CPUs that this process may use; a container's limit of their time counts."""
-    return max(1, int(min(len(os.sched_getaffinity(0)), _cpu_limit())))
+    return max(1, int(min(cpus_to_run_on(), _cpu_limit())))
+
+
+def cpus_to_run_on() -> int:
+    """Return the number of CPUs that threads of this process may run on; a limit of their time may allow less."""
+    return len(os.sched_getaffinity(0))
 
 
 def _cpu_limit() -> float:

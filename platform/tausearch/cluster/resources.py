@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from checked_input.names import counted
 from checked_input.text_files import shown
-from tausearch.cluster.capacity import gpus_here, local_cpus, trials_that_fit
+from tausearch.cluster.capacity import cpus_to_run_on, gpus_here, local_cpus, trials_that_fit
 from tausearch.cluster.session import require_reachable
 from tausearch.runs import Resources
 from trainables.errors import InputError
@@ -34,8 +34,9 @@ def plan_resources(
     else:  # the resources of a cluster are known once it is joined
         if gpus_per_trial:
             require_gpu(f"--gpus-per-trial {gpus_per_trial:g}")
-        if cpus_per_trial > local_cpus():
-            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {counted(local_cpus(), 'CPU')}")
+        # Within a limit of CPU time its threads take turns.
+        if cpus_per_trial > (most := cpus_to_run_on()):
+            raise InputError(f"--cpus-per-trial {cpus_per_trial}: this machine has {counted(most, 'CPU')}")
     resources = Resources(
         cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial, max_concurrent_trials=max_concurrent_trials
     )

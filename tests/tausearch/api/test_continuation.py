@@ -63,7 +63,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[SearchSpec]:
     """The searches that came as far as being run."""
     found: list[SearchSpec] = []
     monkeypatch.setattr(continuation, "run_search", lambda run, *_: found.append(run.spec))
-    monkeypatch.setattr("tausearch.cluster.resources.local_cpus", lambda: 4)
+    for name in ("local_cpus", "cpus_to_run_on"):
+        monkeypatch.setattr(f"tausearch.cluster.resources.{name}", lambda: 4)
     return found
 
 

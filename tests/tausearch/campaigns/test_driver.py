@@ -36,7 +36,7 @@ from trainables.trial import TrialTrainable
 
 
 def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
+    monkeypatch.setattr(resources, "cpus_to_run_on", lambda: 8)
     monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
     own = "cells: [{method: ewc, search: {cpus_per_trial: 3}, train: {gpus_per_trial: 0.5}}]\n"
     for place in (driver_module, concurrency):
@@ -58,7 +58,7 @@ def test_a_failed_cell_that_is_tried_again_has_processes_and_one_that_is_done_ha
 
 
 def test_a_driver_needs_nothing_for_cells_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
+    monkeypatch.setattr(resources, "cpus_to_run_on", lambda: 8)
     plan = planned(tmp_path, TABLE + "cells: [{method: ewc, search: {cpus_per_trial: 3}}]\n")
     first, second = plan.cells
     done = replace(second, status=CellStatus(second.runs, "done"))

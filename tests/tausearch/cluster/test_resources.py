@@ -17,7 +17,8 @@ from trainables.errors import InputError
 @pytest.fixture
 def small_machine(monkeypatch: pytest.MonkeyPatch, gpus: Callable[[int], None]) -> None:
     """Pretend to have 8 CPUs and no GPU."""
-    monkeypatch.setattr(resources, "local_cpus", lambda: 8)
+    for name in ("local_cpus", "cpus_to_run_on"):
+        monkeypatch.setattr(resources, name, lambda: 8)
     gpus(0)
 
 
@@ -33,6 +34,12 @@ def test_a_request_is_reduced_to_what_fits_this_machine(monkeypatch: pytest.Monk
     monkeypatch.setattr(resources, "require_reachable", asked.append)
     assert plan_resources(9, 0, 90, "auto") == Resources(cpus_per_trial=9, max_concurrent_trials=90)
     assert asked == ["auto"]
+
+
+@pytest.mark.usefixtures("small_machine")
+def test_a_trial_may_have_more_threads_than_a_container_has_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "local_cpus", lambda: 2)
+    assert plan_resources(4, 0, 3, None) == Resources(cpus_per_trial=4, max_concurrent_trials=1)
 
 
 @pytest.mark.parametrize(
