@@ -88,16 +88,21 @@ class OwnBackbone:
         Raises:
             InputError: If `build` fails or returns something else, or what it returns cannot be copied.
         """
-        built = called(f"backbone {name!r}: build", self.build)
-        if not isinstance(built, nn.Module) or not isinstance(getattr(built, "num_features", None), int):
-            got = type(built).__name__
-            raise InputError(f"backbone {name!r}: build must return a torch Module with num_features, got {got}")
-        model = called(f"backbone {name!r}: copy.deepcopy of what build returns", lambda: copy.deepcopy(built))
+        model = self._built(name)
+        if not _may_refer_to_itself(model) or _memory(model) & _memory(self._built(name)):
+            model = called(f"backbone {name!r}: copy.deepcopy of what build returns", lambda: copy.deepcopy(model))
         for weight in model.parameters():
             if weight.is_floating_point():
                 weight.requires_grad_(True)
         setattr(model, TUNED, self.tuned)
         return model
+
+    def _built(self, name: str) -> nn.Module:
+        built = called(f"backbone {name!r}: build", self.build)
+        if not isinstance(built, nn.Module) or not isinstance(getattr(built, "num_features", None), int):
+            got = type(built).__name__
+            raise InputError(f"backbone {name!r}: build must return a torch Module with num_features, got {got}")
+        return built
 
     def shape(self, name: str) -> Shape:
         """Return the shape of the network, which is built and tried on two black images.
@@ -106,6 +111,16 @@ class OwnBackbone:
             InputError: If its features or its layers are not as they must be.
         """
         return _shape_of(self, name)
+
+
+def _may_refer_to_itself(model: nn.Module) -> bool:
+    """Whether it has a hook or a `forward` put on it, which in a copy may still run or fill the first network."""
+    return any(each._forward_hooks or each._forward_pre_hooks or "forward" in vars(each) for each in model.modules())
+
+
+def _memory(model: nn.Module) -> set[int]:
+    """Return the places of its weights and buffers in memory, while it exists."""
+    return {each.untyped_storage().data_ptr() for each in (*model.parameters(), *model.buffers())} - {0}
 
 
 @lru_cache(maxsize=8)  # several checks of one command ask for it, and a network may be large

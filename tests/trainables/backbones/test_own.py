@@ -102,6 +102,35 @@ def spec(*values: Any) -> OwnBackbone:
 
 
 TUNED = ("first", "second")
+
+
+class Hooked(Mixer):
+    """What its hook keeps is in the network that the hook was made for, not in a copy of it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.kept: dict[str, Tensor] = {}
+        self.frozen.register_forward_hook(lambda *given: self.kept.update(features=given[-1].mean(1)))
+
+    def forward(self, images: Tensor) -> Tensor:
+        super().forward(images)
+        return self.kept["features"]
+
+
+class Normed(Mixer):
+    """torch can make no copy of it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        nn.utils.weight_norm(self.frozen)
+
+
+class Patched(Mixer):
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.forward = lambda images: Mixer.forward(self, images)  # type: ignore[method-assign]
+
+
 KINDS = {
     "Good": OwnBackbone(build=build, input=READS, tuned=TUNED),
     "Raises": OwnBackbone(build=lambda: 1 / 0, input=READS, tuned=TUNED),  # type: ignore[arg-type, return-value]
@@ -115,6 +144,9 @@ KINDS = {
     "Gone": OwnBackbone(build=build, input=READS, tuned=("first", "third")),
     "Whole": OwnBackbone(build=lambda: build(Whole), input=READS, tuned=("whole",)),
     "Headed": OwnBackbone(build=lambda: build(Headed), input=READS, tuned=TUNED),
+    "Hooked": OwnBackbone(build=lambda: build(Hooked), input=READS, tuned=TUNED),
+    "Patched": OwnBackbone(build=lambda: build(Patched), input=READS, tuned=TUNED),
+    "Normed": OwnBackbone(build=lambda: build(Normed), input=READS, tuned=TUNED),
     "Locked": OwnBackbone(build=lambda: build(Locked), input=READS, tuned=TUNED),
     "Tied": OwnBackbone(build=lambda: build(Tied), input=READS, tuned=("blocks.0", "blocks.1")),
     "Nothing": None,
@@ -205,6 +237,16 @@ def test_each_load_is_a_network_of_its_own_with_weights_that_can_be_trained(monk
         first.get_parameter("first.weight").add_(1)
     torch.testing.assert_close(dict(backbone.load().state_dict()), before)
     assert not any(each.requires_grad for each in made.parameters())
+
+
+@pytest.mark.parametrize("name", ["Hooked", "Patched", "Normed"])
+def test_a_network_that_refers_to_itself_is_not_copied_where_build_makes_another_each_time(name: str) -> None:
+    backbone = Backbone(f"their_backbones:{name}")
+    assert backbone.shape.width == 6
+    first, second = backbone.load(), backbone.load()
+    with torch.no_grad():
+        first.get_parameter("first.weight").add_(1)
+    torch.testing.assert_close(second.state_dict(), backbone.load().state_dict())
 
 
 def test_a_file_of_weights_replaces_its_own(tmp_path: Path) -> None:
