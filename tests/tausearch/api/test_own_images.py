@@ -420,6 +420,9 @@ class TestImagesThatHaveChanged:
             (own / "train" / "b" / "9.png").unlink(missing_ok=True)
         (tmp_path / "link").symlink_to(own)
         plan_training(replace(request, benchmark=f"folder:{tmp_path / 'link'}?tasks=2"))
+        if known_by == "search":
+            directory.spec_file.write_text(f"id: {spec.id}\n")  # damaged
+            plan_training(replace(request, tracking="none"))
 
     def test_an_image_that_has_moved_to_another_class(self, folder: Folder, tmp_path: Path) -> None:
         request = replace(wanted(folder(), tmp_path), name="s", resume_if_exists=True)

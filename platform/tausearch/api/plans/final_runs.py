@@ -168,13 +168,14 @@ def _require_images_of_search(
 ) -> None:
     """Refuse other images than the search had: it may have learned some of those that would be tested now.
 
-    A best file of an earlier version does not know them; the search does, where it is in the storage.
+    A best file of an earlier version does not know them; the search does, where it is in the storage and can be read.
     """
     if best.selection is None or opened.embedded:
         return
     images: Mapping[str, DataFacts] = best.selection.images
     if not images and (search := search_of(storage, spec)) is not None:
-        images = read_spec(search).images
+        with suppress(InputError):
+            images = read_spec(search).images
     if (began_with := images.get(spec.benchmark)) is not None:
         now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
         otherwise = "search again, or name a copy of the images with --benchmark"
