@@ -225,8 +225,6 @@ def _result(
     resume_command: str,
 ) -> CampaignResult:
     status = read_campaign_status(plan.storage, plan.directory, running=False)  # this process alone holds the lock
-    if status.finished and status.saved.redone:  # the next `--redo` is another one
-        status.saved.model_copy(update={"redone": ()}).save(plan.directory)
     try:
         files = write_outputs(plan.storage, status, _plots_of_searches(cells))
     except InputError as error:  # no refusal: the cells in the campaign's folder stay
@@ -236,6 +234,8 @@ def _result(
         track_tables(plan.storage, status, write=table_writer(queue.deliveries))
     except InputError as error:
         tracking_errors[plan.name] = str(error)
+    if status.finished and status.saved.redone:  # the next `--redo` is another one, but that after a kill until here
+        status.saved.model_copy(update={"redone": ()}).save(plan.directory)
     failed = {each.runs.title: each.reason or "" for each in status.failed_cells}
     return CampaignResult(
         standing=status,

@@ -200,6 +200,14 @@ def test_a_cell_was_started_anew_until_the_campaign_has_ended(ended: Any) -> Non
         read_cells(ended(*states).standing.directory).redone for states in (("done", "stopped"), ("done", "failed"))
     ]
     assert redone == [("digits/ewc",), ()]
+    written: list[str] = []
+
+    def write(_: object, status: CampaignStatus, __: object) -> list[Path]:
+        written.extend(read_cells(status.directory).redone)  # as after a kill before all is written
+        return []
+
+    ended("done", "failed", write=write)
+    assert written == ["digits/ewc"]
 
 
 def test_a_failed_cell_has_the_error_of_this_process_before_that_of_its_record(ended: Any) -> None:
