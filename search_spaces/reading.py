@@ -146,7 +146,7 @@ def _require_searched(source: str, file: SpaceFile, space: ResolvedSpace, overri
     for benchmark in (DEFAULT, space.benchmark):
         for name in file.start.get(benchmark, {}):
             if name not in space.space and name not in fixed:
-                advice = "give it a range in `space`, or its value in `fixed`"
+                advice = "take it out, or give it a range in `space`, or its value in `fixed`"
                 raise InputError(f"{source}: start.{benchmark}: {name!r} is not searched; {advice}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def plan_search(
     else:
         plan = plan_one(request, opening, earlier_search(request), write=write)
     studies.require_patience(request.patience, plan.spec)
-    _say_absent(request.space, tuple(reference(name).name for name in benchmarks))
+    _say_absent(request.space, [reference(name).name for name in benchmarks])
     return with_device(plan, request.gpus_per_trial, gpus, auto=bf16 if request.precision == "auto" else None)
 
 
@@ -66,12 +67,16 @@ def space_for(request: SearchRequest, opening: Opening = open_benchmark) -> Reso
         space = space_on(request, entry, opened, scenario)
     else:
         space = studies.space_of(request.method, ref.name, file, request.set or {})
-    _say_absent(file, (ref.name,))
+    _say_absent(file, [ref.name])
     return space
 
 
-@cache
-def _say_absent(space: str | Path | None, searched: tuple[str, ...]) -> None:
-    """Say, once, which own images a user's search-space file names that are not here."""
+def _say_absent(space: str | Path | None, searched: Collection[str]) -> None:
     if space is not None and (line := studies.absent_images(Path(space), searched)):
-        print_notices(line)
+        _say_once(line)
+
+
+@cache
+def _say_once(line: str) -> None:
+    """Say a line on stderr once, however many benchmarks and cells of a campaign use the file."""
+    print_notices(line)
