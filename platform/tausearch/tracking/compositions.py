@@ -5,6 +5,7 @@ Every function may raise any error of MLflow, and finds a composition by its fin
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ _OF_TAG, _OF_ID_TAG = "composition.of", "composition.of_id"  # name and id of th
 BEST_ALIAS = "best"
 ACCURACY_TAG = "final_accuracy"
 REMOVED_TAG = "removed"  # the classes that `--forget` took out; accuracies are then of the others
+_CONTENT_TAG = "content"
 _FOLDER = "model"
 
 
@@ -72,18 +74,20 @@ def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
 def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
     """Return the version of its benchmark's registered model that a composition is; it becomes one if it is none.
 
-    `track_composition` has written the composition. The exported `folder` becomes an artifact of the composition's run.
+    It becomes another one where its newest version has other files, as of other code or forms. `track_composition` has
+    written the composition. The exported `folder` becomes an artifact of the composition's run.
     """
     client, _, run = _find(spec, storage, label)
     assert run is not None, "a composition is written before it is registered"
-    model = _model_of(spec)
-    version = _version_of(client, run, model)
-    if version is None:
+    version, content = _version_of(client, run, _model_of(spec)), _content_of(folder)
+    model = _model_of(spec) if version is None else version.name
+    if version is None or version.tags.get(_CONTENT_TAG) != content:
         if not client.search_registered_models(f"name = '{model}'"):
             client.create_registered_model(model)
-        client.log_artifacts(run.info.run_id, str(folder), _FOLDER)
-        version = client.create_model_version(model, f"{run.info.artifact_uri}/{_FOLDER}", run.info.run_id)
-    model = version.name
+        place = _FOLDER if version is None else f"{_FOLDER}-{int(version.version) + 1}"  # not in place of its files
+        client.log_artifacts(run.info.run_id, str(folder), place)
+        version = client.create_model_version(model, f"{run.info.artifact_uri}/{place}", run.info.run_id)
+        client.set_model_version_tag(model, version.version, _CONTENT_TAG, content)
     removed = run.data.tags.get(REMOVED_TAG)
     accuracy = run.data.metrics[f"{TEST.final_accuracy}/mean"]
     tag = (ACCURACY_TAG, f"{accuracy:.6g}") if removed is None else (REMOVED_TAG, removed)
@@ -109,15 +113,25 @@ def _model_of(spec: RunSpec) -> str:
     return re.sub(r"[^\w.-]+", "-", tracked_name(spec.benchmark))
 
 
+def _content_of(folder: Path) -> str:
+    """Return a digest of the names and weights of an exported folder; other files have versions of libraries, too."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.safetensors")):
+        with path.open("rb") as file:
+            weights = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.relative_to(folder).as_posix()} {weights}\n".encode())
+    return digest.hexdigest()
+
+
 def _version_of(client: Any, run: Any, model: str) -> Any:
-    """Return the version of a registered model that a run is, else None; the model may have been renamed.
+    """Return the newest version of a registered model that a run is, else None; the model may have been renamed.
 
     A version that a user has made of the run has none of our tags. Copies, as MLflow makes them to promote one, have.
     """
     found = client.search_model_versions(f"run_id = '{run.info.run_id}'")
     ours = [each for each in found if each.name == model or {ACCURACY_TAG, REMOVED_TAG} & each.tags.keys()]
     made = [each for each in ours if not each.source.startswith("models:/")]
-    return min(made, key=lambda each: each.name != model, default=None)
+    return min(made, key=lambda each: (each.name != model, -int(each.version)), default=None)
 
 
 def _mark_best(client: Any, model: str) -> int | None:

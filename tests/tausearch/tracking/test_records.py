@@ -83,10 +83,10 @@ class Versions(Registry):
         assert not self.made, "it is there"
 
     def log_artifacts(self, run: str, folder: str, place: str) -> None:
-        self.store.runs[run].info.artifact_uri = "artifacts"
+        self.store.runs[run].info.artifact_uri, self.place = "artifacts", place
 
     def create_model_version(self, model: str, source: str, run: str) -> Any:
-        assert source == "artifacts/model"
+        assert source == f"artifacts/{self.place}"
         number = str(len(self.made) + 1)
         self.made.append(SimpleNamespace(name=model, version=number, run_id=run, source=source, tags={}))
         return self.made[-1]
@@ -116,10 +116,11 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
         found.append(compositions.register_model(final, storage, label, tmp_path))
     assert [(each.number, each.best) for each in found] == [(1, False), (2, True), (3, False), (2, True)]
     assert found[0].uri == "models:/digits-tasks-2/1" and client.best == "2"
-    assert [each.tags for each in client.made] == [
-        {"removed": "dog"},
-        {"final_accuracy": "60"},
-        {"final_accuracy": "50"},
+    contents = {each.tags["content"] for each in client.made}
+    assert len(contents) == 1 and [{**each.tags, "content": "-"} for each in client.made] == [
+        {"removed": "dog", "content": "-"},
+        {"final_accuracy": "60", "content": "-"},
+        {"final_accuracy": "50", "content": "-"},
     ]
     client.promoted.append(SimpleNamespace(**vars(client.made[2]) | {"name": "made by hand", "tags": {"mine": "1"}}))
     assert compositions.register_model(final, storage, "c", tmp_path).number == 3
@@ -133,6 +134,23 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
     assert compositions.is_registered(final, storage, "c")
     again = compositions.register_model(final, storage, "c", tmp_path)
     assert again == compositions.Version("renamed", 3, False) and len(client.made) == 3
+
+
+def test_other_weights_of_a_composition_become_another_version(
+    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
+    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    file = tmp_path / "model" / "timm" / "model.safetensors"
+    file.parent.mkdir(parents=True)
+    numbers: list[int] = []
+    for weights, accuracy in (("a", 48.0), ("b", 93.0), ("b", 93.0), ("c", 20.0), ("c", 20.0)):
+        file.write_text(weights)
+        track_composition(final, storage, "mine", {"test/final_accuracy/mean": accuracy}, {})
+        numbers.append(compositions.register_model(final, storage, "mine", tmp_path / "model").number)
+    assert numbers == [1, 2, 2, 3, 3] and client.best == "2"
+    assert [each.source for each in client.made] == ["artifacts/model", "artifacts/model-2", "artifacts/model-3"]
+    assert [each.tags["final_accuracy"] for each in client.made] == ["48", "93", "20"]
 
 
 @pytest.mark.parametrize(
