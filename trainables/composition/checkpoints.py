@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
+from checked_input.text_files import TextFileError, read_json
 from trainables.backbones import EMBEDDED, Backbone, glyph_vit
 from trainables.backbones.loading import computed_as_ours
 from trainables.backbones.timm_names import created, skeleton, timm_name
@@ -25,7 +26,7 @@ from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.tensor_files import read_weights, save_tensors, sealed
 
-_WEIGHTS, _TABLE = "model.safetensors", "model.safetensors.index.json"
+_WEIGHTS, _TABLE, _CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 _EMBEDDED_AS = "vit_tiny_patch16_224"  # a timm name whose sizes are replaced by those of the embedded ViT
 
 
@@ -67,28 +68,39 @@ def write_timm_folder(
     save_tensors(folder / _WEIGHTS, tensors, sealed({"format": "pt"}, tensors))  # timm's own has no digest
 
 
-def read_timm_folder(folder: Path, backbone: str, classes: int, device: torch.device) -> nn.Module:
+def read_timm_folder(folder: Path, backbone: str, labels: Sequence[str], device: torch.device) -> nn.Module:
     """Return the model of `write_timm_folder` in eval mode, `(b, c, h, w)` to logits `(b, C)`.
 
     timm's own reader would build any model of any size that `config.json` names, and would unpickle weights. Here the
     backbone's name defines the network, and `model.safetensors` must have exactly its tensors.
 
     Raises:
-        InputError: If timm has no ViT of this name, or the file is damaged or of another network.
+        InputError: If timm has no ViT of this name, or a file is damaged, of another network or of other classes than
+            `labels`.
     """
-    model, path = _timm_skeleton(backbone, classes), folder / _WEIGHTS
+    model, path = _timm_skeleton(backbone, len(labels)), folder / _WEIGHTS
     shapes = {name: value.shape for name, value in model.state_dict().items()}
     try:
         tensors, _ = read_weights(path, shapes)
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{path}: cannot be read as weights of {backbone} ({str(error).splitlines()[0]})") from error
+    _require_labels(folder / _CONFIG, labels)
     if set(dict(model.named_buffers())) - set(shapes):  # rotary positions, which no file has
-        model = created(backbone, classes).to(device)
+        model = created(backbone, len(labels)).to(device)
     else:
         model.to_empty(device=device)
     model.load_state_dict(tensors)
     computed_as_ours(model, device)
     return model.requires_grad_(False).eval()
+
+
+def _require_labels(path: Path, labels: Sequence[str]) -> None:
+    try:
+        config = read_json(path)
+    except (OSError, TextFileError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+    if not isinstance(config, dict) or config.get("label_names") != list(labels):
+        raise InputError(f"{path}: its label_names are not the classes of the description beside it")
 
 
 def _timm_skeleton(backbone: str, classes: int) -> nn.Module:

@@ -126,11 +126,12 @@ def _removal(description: ModelDescription) -> Iterator[str]:
     assert report is not None
     yield from ("## Taken out", "")
     gone = ", ".join(f"class {each.number} (task {each.task})" for each in report.classes)
-    yield f"{gone} of the run. The model has no such answer."
+    run = report.retrained or "the run"  # what was trained again has other numbers
+    yield f"{gone} of {run}. The model has no such answer."
     own = tuple(range(1, len(report.tasks) + 1))
     if report.tasks != own:
-        yield f"Tasks {_numbers(report.tasks)} of the run are its tasks {_numbers(own)}."
-        yield "Below they have their numbers of the run."
+        yield f"Tasks {_numbers(report.tasks)} of {run} are its tasks {_numbers(own)}."
+        yield f"Below they have their numbers of {run}."
     labels = [task.label for task in description.named_tasks]
     yield from ("", as_markdown(removal_tables(report, list(description.accuracies.values()), labels)), MEMBERSHIP_NOTE)
     if line := few_images(report):

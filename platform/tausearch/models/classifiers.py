@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,15 +91,17 @@ def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Mod
     return Classifier(network.model, chosen, network.precision)
 
 
-def of_timm(folder: Path, backbone: str, classes: int, device: torch.device, precision: Precision) -> nn.Module:
+def of_timm(
+    folder: Path, backbone: str, labels: Sequence[str], device: torch.device, precision: Precision
+) -> nn.Module:
     """Return an exported timm model, whose ViT computes in a precision and whose classifier in float32.
 
     Raises:
-        InputError: If its file is damaged or of another network.
+        InputError: If a file is damaged, of another network or of other classes than `labels`.
     """
     from trainables.composition.checkpoints import read_timm_folder  # imports timm: two seconds
 
-    vit: Any = read_timm_folder(folder, backbone, classes, device)
+    vit: Any = read_timm_folder(folder, backbone, labels, device)
     head = vit.get_classifier()
     head = head[0] if isinstance(head, tuple) else head  # the two of a distilled model are equal here
     vit.reset_classifier(0)

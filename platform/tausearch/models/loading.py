@@ -135,6 +135,8 @@ def _composed(source: VectorSource, options: ModelOptions) -> Model:
     own = source.tasks or range(1, count + 1)
     tasks = tuple(sorted(own if options.keep is None else tasks_called("keep", options.keep, description.named_tasks)))
     require_tasks("keep", tasks, count)
+    if other := set(tasks) - set(own):
+        raise InputError(f"--keep: task {min(other)} is none of {source.text}")
     if options.keep is None and source.tasks is None and description.weights:
         merge = MergeConfig("exported", description.weights, description.rule, description.rule_parameters)
     else:
@@ -186,7 +188,7 @@ def _exported(folder: Path, description: ModelDescription, options: ModelOptions
         raise InputError(f"--seed {options.seed}: {folder} is of another seed")
     if description.form == "timm":
         module = of_timm(
-            folder, description.protocol.backbone, len(description.class_names), device, description.protocol.precision
+            folder, description.protocol.backbone, description.class_names, device, description.protocol.precision
         )
     else:
         backbone = backbone_of(", ".join(description.runs), description.protocol, options.backbone_weights)

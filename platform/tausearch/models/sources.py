@@ -119,10 +119,9 @@ def chosen_seeds(sources: Sequence[VectorSource], seeds: Sequence[int] | None) -
     for source in sources:
         for seed in chosen:
             if seed not in source.seeds:
-                have = ",".join(map(str, source.seeds))
-                raise InputError(
-                    f"{source.name}: {_missing_reason(source, seed)}; compose those that have with --seeds {have}"
-                )
+                have = ",".join(str(each) for each in source.seeds if all(each in other.seeds for other in sources))
+                instead = f"compose those that have with --seeds {have}" if have else "no seed is in every source"
+                raise InputError(f"{source.name}: {_missing_reason(source, seed)}; {instead}")
     return chosen
 
 

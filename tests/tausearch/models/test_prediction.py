@@ -196,6 +196,8 @@ def test_some_tasks_are_composed_alone_and_know_their_classes(
         assert sum(each.label == Path(each.image).parent.name for each in mine) >= accuracy * len(mine) / 100
     with pytest.raises(InputError, match="--keep: there is no task 4; allowed: 1 to 3"):
         tausearch.load_model("letters", keep=[4], storage=storage.root)
+    with pytest.raises(InputError, match="--keep: task 2 is none of letters:1,3$"):
+        tausearch.load_model("letters:1,3", keep=[3, 2], storage=storage.root)
     with pytest.raises(InputError, match="--keep must be different tasks, got '1,1'"):
         tausearch.load_model("letters", keep=[1, 1], storage=storage.root)
 

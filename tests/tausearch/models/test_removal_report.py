@@ -93,6 +93,8 @@ def test_a_card_says_what_was_taken_out_by_the_numbers_of_the_run(about: ModelDe
     assert "class 3 (task 2), class 4 (task 2) of the run. The model has no such answer." in lines
     assert "Tasks 1, 3 of the run are its tasks 1, 2." in lines
     assert "Tasks 1, 3 of the run" in card(about.model_copy(update={"removal": report(forgotten(3))}))
+    retrained = card(about.model_copy(update={"removal": report(forgotten(3)).model_copy(update={"retrained": "r0"})}))
+    assert "class 3 (task 2) of r0. The model has" in retrained and "Tasks 1, 3 of r0 are its" in retrained
     assert "Tasks" not in card(
         about.model_copy(update={"removal": report(forgotten(5)).model_copy(update={"tasks": (1, 2)})})
     )

@@ -185,7 +185,11 @@ def test_every_source_has_every_seed_that_is_composed(source: VectorSource) -> N
     assert chosen_seeds([source, other], [1]) == (1,)
     assert chosen_seeds([other], [2, 1]) == (1, 2), "their order makes no other composition"
     with pytest.raises(InputError, match="other: has no seed 3; compose those that have with --seeds 1,2"):
-        chosen_seeds([replace(source, seeds=(1, 3)), other], [1, 3])
+        chosen_seeds([replace(source, seeds=(1, 2, 3)), other], [1, 3])
+    first = replace(source, seeds=(1, 3))
+    for seeds, instead in (((1, 2), "compose those that have with --seeds 1"), ((2,), "no seed is in every source")):
+        with pytest.raises(InputError, match=f"other: has no seed 3; {instead}$"):
+            chosen_seeds([first, replace(other, seeds=seeds)], [3])
 
 
 def exported(folder: Path, spec: SearchSpec, *seeds: int, methods: tuple[str, ...] = ("ita-lora",)) -> Path:

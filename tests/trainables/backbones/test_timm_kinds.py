@@ -85,7 +85,7 @@ def test_it_learns_two_tasks_and_is_composed_exported_and_opened(name: str, tmp_
     theirs = timm.create_model(f"local-dir:{tmp_path / 'timm'}", pretrained=True).eval()
     with torch.no_grad():
         torch.testing.assert_close(theirs(images), wanted, rtol=1e-3, atol=1e-4)
-        opened = of_timm(tmp_path / "timm", name, 4, CPU, "fp32")
+        opened = of_timm(tmp_path / "timm", name, "0123", CPU, "fp32")
         torch.testing.assert_close(opened(images), wanted, rtol=1e-3, atol=1e-4)
 
         write_adapter(tmp_path / "adapter", concatenated(pool, [0.5, 0.5]))

@@ -37,9 +37,15 @@ def test_a_folder_says_all_of_its_images_and_labels_and_is_read_back(
     )
     assert (config["crop_pct"], config["mean"], config["std"]) == (0.8, [0.3], [0.2])
     images = torch.randn(3, 1, 32, 32, generator=make_generator(0, "images"))
-    torch.testing.assert_close(read_timm_folder(tmp_path, EMBEDDED, 2, CPU)(images), network.predict(images))
+    read = read_timm_folder(tmp_path, EMBEDDED, ("wren", "crow"), CPU)
+    torch.testing.assert_close(read(images), network.predict(images))
     with pytest.raises(InputError, match=r"'head.bias' is \(2,\), must be \(3,\)"):
-        read_timm_folder(tmp_path, EMBEDDED, 3, CPU)
+        read_timm_folder(tmp_path, EMBEDDED, ("wren", "crow", "owl"), CPU)
+    with pytest.raises(InputError, match=r"config.json: its label_names are not the classes of"):
+        read_timm_folder(tmp_path, EMBEDDED, ("crow", "wren"), CPU)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(InputError, match=r"config.json: cannot be read"):
+        read_timm_folder(tmp_path, EMBEDDED, ("wren", "crow"), CPU)
 
 
 @pytest.mark.parametrize(("size", "resize"), [(224, 256), (384, 450), (224, 354), (299, 400)])
