@@ -10,11 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from checked_input.names import counted
 from checked_input.schema import Strict
 from tausearch.models.merge_configs import PAPER_UNLEARNING_MODE, UNLEARNING_MODES
 from tausearch.models.results import EVALUATION, read_file, save_file
 from tausearch.presentation import Column, Table, emphasise, gain, score
-from tausearch.runs import RunDirectory, Score
+from tausearch.runs import RunDirectory, RunSpec, Score
 
 Accuracies = tuple[float, ...]  # on each task, percent
 
@@ -64,6 +65,10 @@ class EvaluationResult(Strict):
         unlearning = {f"unlearning/{mode}": self.unlearning(mode) for mode in UNLEARNING_MODES}
         return {"specialisation": self.specialisation(), **unlearning}
 
+    def part_of(self, spec: RunSpec) -> str:
+        """Return how many seeds of its run were evaluated, `1 of 2 seeds`; empty for all of them."""
+        return f"{len(self.seeds)} of {counted(spec.trials, spec.trial_noun)}" if len(self.seeds) < spec.trials else ""
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form, which `tausearch evaluate --format json` prints and the file holds."""
         summary = {table: {k: vars(v) for k, v in part.items()} for table, part in self.summary().items()}
@@ -82,8 +87,8 @@ def read_evaluation(directory: RunDirectory) -> EvaluationResult | None:
     return read_file(path, EvaluationResult).model_copy(update={"run": directory.name})  # it may have been renamed
 
 
-def evaluation_table(result: EvaluationResult) -> Table:
-    """Return specialisation and unlearning by the paper's protocol, test accuracy in percent."""
+def evaluation_table(result: EvaluationResult, part: str = "") -> Table:
+    """Return specialisation and unlearning by the paper's protocol; the title says of which `part_of` the run."""
     whole = ", which are all" if len(result.kept) == len(result.seeds[0].whole) else ""
     kept = f"specialised on tasks {', '.join(map(str, result.kept))}{whole}"
     summaries = {kept: result.specialisation()}
@@ -96,7 +101,8 @@ def evaluation_table(result: EvaluationResult) -> Table:
         *(Column("the others", score, right=True), Column("gain of the others", gain, right=True)),
     ]
     paper = emphasise([1 + UNLEARNING_MODES.index(PAPER_UNLEARNING_MODE)], "strong")
-    return Table("specialisation and unlearning, test accuracy in percent", columns, rows, paper)
+    over = f" over {part}" if part else ""
+    return Table(f"specialisation and unlearning{over}, test accuracy in percent", columns, rows, paper)
 
 
 def _specialised(each: EvaluatedSeed, kept: Sequence[int]) -> dict[str, float]:

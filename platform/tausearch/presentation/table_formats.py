@@ -204,9 +204,9 @@ def _markdown(table: Table) -> str:
         return "| " + " | ".join(cells) + " |"
 
     rule = "|" + "|".join("---" for _ in table.columns) + "|"
-    title = "\n\n".join(filter(None, [f"**{escape(table.title, quote=False)}**", escape(table.caption, quote=False)]))
+    title = "\n\n".join(filter(None, [f"**{shown(table.title)}**", shown(table.caption)]))
     rows = [line(row) for row in _looked(table, cell)]
-    notes = [f"<sup>{note_mark(n)}</sup> {escape(note, quote=False)}<br>" for n, note in enumerate(table.notes)]
+    notes = [f"<sup>{note_mark(n)}</sup> {shown(note)}<br>" for n, note in enumerate(table.notes)]
     return "\n".join([title, "", line(list(map(shown, table.header))), rule, *rows, "", *notes, *[""] * bool(notes)])
 
 
@@ -215,8 +215,11 @@ def _latex(table: Table) -> str:
     small = _NARROWEST if narrow else next((lines for columns, lines in _SMALL if len(table.columns) >= columns), ())
     name = r"\rowname " if narrow else ""
 
+    names = {*table.header, *(row[0] for row in table.texts)}
+    short = len(set(map(without_folder_paths, names))) == len(names)  # else two benchmarks would have one name
+
     def shown(text: str) -> str:
-        return latex_text(without_folder_paths(text).replace("\n", ", "))
+        return latex_text((without_folder_paths(text) if short else text).replace("\n", ", "))
 
     def cell(text: str, look: CellLook, column: Column) -> str:
         printed = _DEVIATION.sub(partial(_deviation, narrow), shown(text)) if small else shown(text)

@@ -84,6 +84,7 @@ from .protocol import (
     Resources as Resources,
     protocol_of as protocol_of,
     shown_benchmark as shown_benchmark,
+    shown_benchmarks as shown_benchmarks,
     without_folder_paths as without_folder_paths,
 )
 from .racing import Verdict as Verdict, race as race, verdict as verdict

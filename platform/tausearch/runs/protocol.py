@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, PositiveInt
@@ -138,6 +139,12 @@ def shown_benchmark(text: str) -> str:
     """Return the name of a benchmark for figures and papers, without the path of its folder, cut where it is long."""
     shown = without_folder_paths(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def shown_benchmarks(texts: Sequence[str]) -> dict[str, str]:
+    """Return `shown_benchmark` of each, and the whole text where two would be shown as one."""
+    shown = {text: shown_benchmark(text) for text in texts}
+    return {text: name if [*shown.values()].count(name) == 1 else text for text, name in shown.items()}
 
 
 def without_folder_paths(text: str) -> str:

@@ -106,3 +106,15 @@ def test_a_legend_explains_what_is_drawn_and_nothing_else() -> None:
     for lines, words in (((ours,), ["ours"]), ((theirs,), ["the paper"]), ((ours, theirs), ["ours", "the paper"])):
         (legend,) = draw_panels([Panel("x", lines, group=0)], "").legends
         assert [text.get_text().split(":")[0] for text in legend.get_texts()] == words
+    (legend,) = draw_panels([Panel("x", (ours,), group=0)], over="seeds and class orders").legends
+    assert legend.get_texts()[0].get_text().endswith("deviation over seeds and class orders")
+
+
+def test_a_long_label_takes_lines_and_no_width_from_its_panel() -> None:
+    lines = [(Line(label, (70.0, 1.0), None), Line("b", (80.0, 1.0), None)) for label in ("a", "letters " * 20)]
+    short, long = (draw_panels([Panel("x", each, group=0)]) for each in lines)
+    widths = []
+    for figure in (short, long):
+        figure.draw_without_rendering()
+        widths.append(figure.axes[0].get_position().width)
+    assert long.get_figheight() > short.get_figheight() and widths[1] > widths[0] / 2

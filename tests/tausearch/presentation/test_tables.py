@@ -124,6 +124,9 @@ def test_latex_sets_a_single_letter_of_another_script_and_keeps_words_apart_at_a
 def test_a_name_is_no_markdown(name: str) -> None:
     page = MarkdownIt().enable("table").render(as_markdown([Table("t", [Column("a")], [(name,)])]))
     assert f"<td>{html.escape(name, quote=False)}</td>" in page
+    noted = Table(f"of {name}.", [Column("a")], [("",)], notes=[f"of {name}."], caption=f"of {name}.")
+    page = MarkdownIt("commonmark", {"html": True}).render(as_markdown([noted]).replace("\n| a", "\n\n| a"))
+    assert page.count(f"of {html.escape(name, quote=False)}.") == 3
 
 
 def test_markdown_ranks_and_notes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_tables
-from tausearch.reports.comparison.transfers import TransferMatrix, transfer
+from tausearch.reports.comparison.transfers import TransferMatrix, changed_by_hand, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark, storage_option
 from trainables.errors import InputError
 from trainables.user_code import file_name
@@ -110,22 +111,26 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: Ou
     train = f"{tool()} train BEST.yaml{storage_option(storage.root)} --benchmark OTHER"
 
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
-        return _transfer_answer(transfer(runs, benchmarks), without, train)
+        return _transfer_answer(transfer(runs, benchmarks), changed_by_hand(runs, benchmarks), without, train)
 
     show(storage, benchmarks, output_format, answer)
 
 
-def _transfer_answer(matrices: Sequence[TransferMatrix], without: Sequence[str], train: str) -> ComparisonOutput:
+def _transfer_answer(
+    matrices: Sequence[TransferMatrix], changed: Sequence[str], without: Sequence[str], train: str
+) -> ComparisonOutput:
     notes = [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
     if left_out := [name for matrix in matrices for name in matrix.left_out]:
         why = "judged under another protocol or on other images than the rest"
         notes.append(f"left out, because {why}: {', '.join(left_out)}")
+    by_hand = [f"left out, because --set changed what was tuned: {', '.join(changed)}"] if changed else []
+    lack = f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}"
     return ComparisonOutput(
         {"matrices": matrices_as_dicts(matrices), "without_results": without},
         transfer_csv_rows(matrices),
         transfer_tables(matrices),
-        f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}",
-        notes,
+        "\n".join([lack, *by_hand]),
+        [*notes, *by_hand],
     )
 
 
@@ -144,14 +149,15 @@ def _missing(comparisons: Sequence[Comparison], ran: Collection[str], train: str
 
 
 def _notes(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    if any(comparison.rows for comparison in comparisons):
+    shown = {name for table in _tables(comparisons) for name in table.header}
+    if shown:
         yield "ours: mean ± standard deviation (seeds)"
-        shown = {name for table in _tables(comparisons) for name in table.header}
         if INCREMENTAL in shown:
             yield f"{INCREMENTAL}: the mean over t of the accuracy after task t, over the tasks seen by then"
         if POOLED in shown:
             yield f"{POOLED}: ours over the images of all tasks together; ours is the mean over tasks"
-        yield "within 2 sd: in parentheses, two standard deviations of the difference"
+        if "within 2 sd" in shown:
+            yield "within 2 sd: in parentheses, two standard deviations of the difference"
     for comparison in comparisons:
         for run in (row.ours for row in (*comparison.rows, *comparison.not_compared)):
             if run is not None and run.choice_remark:
@@ -159,10 +165,16 @@ def _notes(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 
 def _usual_figure(storage: Storage, campaign: str, benchmarks: Sequence[str]) -> Path:
-    """Return the file of a picture that no option names, another one for each choice of runs."""
+    """Return the file of a picture that no option names, another one for each choice of runs.
+
+    Its name ends in a digest where it does not tell all that was chosen: of paths, other scripts, and many benchmarks.
+    """
     of = [*([f"campaign-{campaign}"] if campaign else []), *map(shown_benchmark, benchmarks)]
     path = storage.comparison_figure
-    return path.with_stem(file_name("-".join([path.stem, *of]))[:_LONGEST_STEM])
+    stem, whole = file_name("-".join([path.stem, *of])), " ".join(benchmarks)
+    if "/" in whole or not whole.isascii() or len(stem) > _LONGEST_STEM:
+        stem = f"{stem[:_LONGEST_STEM]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return path.with_stem(stem)
 
 
 def _draw(comparisons: Sequence[Comparison], figure: Path | None, usual: Path) -> Path | None:

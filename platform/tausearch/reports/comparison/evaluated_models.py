@@ -36,6 +36,7 @@ class EvaluationRow:
         settings: See `FinalRunResults.settings`.
         paper: None if the paper has no result, or ours cannot be compared with it.
         not_comparable: Why ours cannot be compared with the paper's; empty if it can.
+        part: See `EvaluationResult.part_of`.
     """
 
     benchmark: str
@@ -44,6 +45,7 @@ class EvaluationRow:
     ours: EvaluationResult | None
     paper: PaperComposition | None
     not_comparable: tuple[str, ...] = ()
+    part: str = ""
 
 
 def compare_evaluations(
@@ -104,7 +106,8 @@ def _row(run: FinalRunResults, result: EvaluationResult, paper: PaperResults) ->
     reasons = not_comparable(run, paper)
     method = run.spec.method
     theirs = None if reasons or run.marks else paper.composition[run.spec.benchmark].get(method)
-    return EvaluationRow(run.spec.benchmark, method, run.settings, result, theirs, reasons)
+    part = result.part_of(run.spec)
+    return EvaluationRow(run.spec.benchmark, method, run.settings, result, theirs, reasons, part)
 
 
 def _lines(row: EvaluationRow) -> list[tuple[object, ...]]:
@@ -114,7 +117,7 @@ def _lines(row: EvaluationRow) -> list[tuple[object, ...]]:
         readings = sorted(UNLEARNING_MODES, key=lambda reading: reading != PAPER_UNLEARNING_MODE)
         for number, reading in enumerate(readings):
             unlearned = map(row.ours.unlearning(reading).get, _UNLEARNED)
-            about = (name, row.ours.run) if number == 0 else (None, None)
+            about = (name, label(row.ours.run, row.part)) if number == 0 else (None, None)
             start = special if number == 0 else [None] * len(special)
             lines.append((about[0], f"ours, {reading}", *start, *unlearned, about[1]))
     if row.paper is not None:
@@ -145,9 +148,11 @@ def _csv_rows(row: EvaluationRow) -> list[dict[str, Any]]:
         scores = {f"{table}_{name}": each for table, part in parts.items() for name, each in part.items()}
         numbers: dict[str, float | None] = {name: each.mean for name, each in scores.items()}
         numbers |= {f"{name}_std": each.std for name, each in scores.items()}
-        csv_rows.append({**about, "whose": "ours", "reading": reading, "run": row.ours.run, **numbers})
+        csv_rows.append(
+            {**about, "whose": "ours", "reading": reading, "run": row.ours.run, **numbers, "seeds": len(row.ours.seeds)}
+        )
     if row.paper is not None:
         plain = row.paper.model_dump(mode="json")
         numbers = {f"{k}_{n}": value for k, part in plain.items() for n, value in part.items()}
-        csv_rows.append({**about, "whose": "paper", "reading": None, "run": None, **numbers})
+        csv_rows.append({**about, "whose": "paper", "reading": None, "run": None, **numbers, "seeds": None})
     return csv_rows

@@ -11,7 +11,7 @@ from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import describe
 from tausearch.reports.comparison.tables import label
-from tausearch.runs import shown_benchmark
+from tausearch.runs import shown_benchmarks
 from trainables.errors import InputError
 
 
@@ -22,14 +22,16 @@ def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> 
         InputError: If there is nothing to draw, or the picture cannot be written.
     """
     drawn = [(comparison, drawn_rows(comparison)) for comparison in comparisons]
-    panels = [_panel(comparison, rows, paper) for comparison, rows in drawn if rows]
+    titles = _titles([comparison for comparison, rows in drawn if rows], paper)
+    panels = [_panel(comparison, rows, titles[comparison.benchmark]) for comparison, rows in drawn if rows]
     shown = sum(row.ours is not None for _, rows in drawn for row in rows)
     left_out = sum(row.ours is not None for c in comparisons for row in (*c.rows, *c.not_compared)) - shown
+    orders = any(len(row.ours.spec.protocol.class_orders or ()) > 1 for _, rows in drawn for row in rows if row.ours)
     note = f"left out: {counted(left_out, 'run')} that cannot be compared"
     if not panels:
         raise InputError(f"--figure {path}: there is nothing to draw{f' ({note})' if left_out else ''}")
     try:
-        save(draw_panels(panels, note if left_out else ""), path)
+        save(draw_panels(panels, note if left_out else "", "seeds and class orders" if orders else "seeds"), path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"picture {path}: cannot be written ({reason})") from error
@@ -42,14 +44,16 @@ def drawn_rows(comparison: Comparison) -> list[ComparisonRow]:
     return [row for row in comparison.not_compared if row.ours and row.ours.tuned_on in (None, comparison.benchmark)]
 
 
-def _panel(comparison: Comparison, rows: Sequence[ComparisonRow], paper: PaperResults) -> Panel:
+def _titles(comparisons: Sequence[Comparison], paper: PaperResults) -> dict[str, str]:
+    own = shown_benchmarks([each.benchmark for each in comparisons if not each.in_paper])
+    theirs = {each.benchmark: paper.benchmarks[each.benchmark].title for each in comparisons if each.in_paper}
+    return theirs | {benchmark: f"{name} (not in the paper)" for benchmark, name in own.items()}
+
+
+def _panel(comparison: Comparison, rows: Sequence[ComparisonRow], title: str) -> Panel:
     names = [label(row.method, describe(row.settings)) for row in rows]
     twice = {name for name in names if names.count(name) > 1}
     labels = [f"{n}: {r.ours.spec.name}" if n in twice and r.ours else n for n, r in zip(names, rows, strict=True)]
-    if comparison.in_paper:
-        title = paper.benchmarks[comparison.benchmark].title
-    else:
-        title = f"{shown_benchmark(comparison.benchmark)} (not in the paper)"
     lines = tuple(_line(text, row) for text, row in zip(labels, rows, strict=True))
     return Panel(title, lines, group=0 if comparison.in_paper else 1)
 

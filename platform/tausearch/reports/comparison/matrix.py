@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from checked_input.names import counted
 from tausearch.reports.comparison.comparison import MatrixOrder, identity, not_comparable, protocol_differences
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import FREE_FIELDS, FinalRunResults, describe, latest_per_key
@@ -62,12 +63,14 @@ class Matrix:
         rows: Our rows, then the paper's.
         protocols: Benchmark to the protocol of its column; only benchmarks with runs of ours.
         seeds: Number of seeds of most runs.
+        seeds_text: `FinalRunResults.seeds_text` of most runs with so many.
     """
 
     benchmarks: tuple[str, ...]
     rows: tuple[MatrixRow, ...]
     protocols: dict[str, ExperimentProtocol] = field(default_factory=dict)
     seeds: int = 0
+    seeds_text: str = ""
 
 
 def result_matrix(
@@ -97,14 +100,13 @@ def result_matrix(
     found = latest_per_key(runs, lambda run: (run.spec.benchmark, *identity(run)))
     columns = {name: [run for run in found if run.spec.benchmark == name] for name in benchmarks}
     usual = {name: _usual(column, paper) for name, column in columns.items() if column}
-    counts = [run.accuracy.seeds for column in columns.values() for run in column]
-    seeds = max(counts, key=lambda count: (counts.count(count), count), default=0)
-    cells = {name: [_cell(run, usual[name], seeds) for run in column] for name, column in columns.items()}
+    seeds, seeds_text = _usual_seeds([run for column in columns.values() for run in column])
+    cells = {name: [_cell(run, usual[name], seeds_text) for run in column] for name, column in columns.items()}
     methods = {method for method, benchmark in planned if benchmark in benchmarks}
     rows = _rows(cells, methods, order.methods or paper.methods)
     rows += _paper_rows(benchmarks, usual, paper) if with_paper else []
     protocols = {name: run.spec.protocol for name, run in usual.items()}
-    return Matrix(benchmarks, _ranked(rows, benchmarks), protocols, seeds)
+    return Matrix(benchmarks, _ranked(rows, benchmarks), protocols, seeds, seeds_text)
 
 
 def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResults:
@@ -118,11 +120,19 @@ def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResu
     return max(own, key=weight)
 
 
+def _usual_seeds(runs: Sequence[FinalRunResults]) -> tuple[int, str]:
+    """Return the number of seeds of most runs, and what it counts in most of them."""
+    counts = [run.accuracy.seeds for run in runs]
+    seeds = max(counts, key=lambda count: (counts.count(count), count), default=0)
+    texts = [run.seeds_text for run in runs if run.accuracy.seeds == seeds == run.spec.trials]
+    return seeds, max(texts, key=texts.count, default=counted(seeds, "seed"))
+
+
 def _tuned_here(run: FinalRunResults) -> bool:
     return run.tuned_on in (None, run.spec.benchmark)
 
 
-def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCell:
+def _cell(run: FinalRunResults, usual: FinalRunResults, seeds_text: str) -> MatrixCell:
     mine, theirs = run.spec.protocol, usual.spec.protocol
     reasons = [
         f"{name.replace('_', ' ')} {_value(getattr(mine, name))} instead of {_value(getattr(theirs, name))}"
@@ -134,8 +144,7 @@ def _cell(run: FinalRunResults, usual: FinalRunResults, seeds: int) -> MatrixCel
     reasons += ["another initial head"] * (mine.initial_head_digest != theirs.initial_head_digest)
     reasons += ["other images"] * (not reasons and run.has_images_of(usual) is False)
     reasons += [] if _tuned_here(run) else [f"tuned on {run.tuned_on}"]
-    as_usual = run.accuracy.seeds == seeds == run.spec.trials
-    notes = [*([] if as_usual else [run.seeds_text]), *filter(None, [run.choice_remark])]
+    notes = [*([] if run.seeds_text == seeds_text else [run.seeds_text]), *filter(None, [run.choice_remark])]
     notes += ["images may be others"] * (run.has_images_of(usual) is None)
     return MatrixCell(run.accuracy, run, tuple(reasons), tuple(notes))
 

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from checked_input.names import counted
 from tausearch.presentation import CellLook, Column, Table, score
 from tausearch.reports.comparison.comparison import not_comparable, variant
 from tausearch.reports.comparison.matrix import Matrix, MatrixCell, MatrixRow, is_joint
 from tausearch.reports.comparison.paper import PaperResults
 from tausearch.reports.comparison.runs import protocol_parts
-from tausearch.runs import Score, shown_benchmark
+from tausearch.runs import Score, shown_benchmark, shown_benchmarks
 
 _BOUND = "trained on all tasks at once; an upper bound, not ranked"
 _TITLE = "Final accuracy on the test split, percent"
@@ -107,11 +106,10 @@ def join(names: list[str]) -> str:
 
 def _seeds(matrix: Matrix) -> str:
     runs = [cell.run for row in matrix.rows for cell in row.cells.values() if cell.run is not None]
-    seeds = {run.spec.seeds for run in runs if run.accuracy.seeds == matrix.seeds}
+    seeds = {run.spec.seeds for run in runs if run.seeds_text == matrix.seeds_text}
     if len(seeds) == 1 and len(only := next(iter(seeds))) == matrix.seeds > 1:
         return f"seeds {join(list(map(str, only)))}"
-    texts = {run.seeds_text for run in runs if run.accuracy.seeds == matrix.seeds == run.spec.trials}
-    return texts.pop() if len(texts) == 1 else counted(matrix.seeds, "seed")
+    return matrix.seeds_text
 
 
 def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:
@@ -119,7 +117,7 @@ def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:
     stated = matrix.protocols  # of the columns that have a run
     names = {each: shown_benchmark(_without_pace(each) if each in stated else each) for each in matrix.benchmarks}
     shared = {each for each, count in Counter(names.values()).items() if count > 1}
-    own = {each: shown_benchmark(each) if name in shared else name for each, name in names.items()}
+    own = {**names, **shown_benchmarks([each for each, name in names.items() if name in shared])}
     return {**own, **{each: paper.benchmarks[each].title for each in own if each in paper.benchmarks}}
 
 

@@ -133,7 +133,7 @@ def print_answer(answer: ComparisonOutput, output_format: OutputFormat) -> None:
         if answer.notes or answer.picture is not None:
             out.print()
         for note in answer.notes:
-            out.print(note, style="dim")
+            out.print(note, style="dim", soft_wrap=True)
         if answer.picture is not None:
             out.print(f"picture  {answer.picture}", soft_wrap=True)
     else:

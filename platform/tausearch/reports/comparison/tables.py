@@ -86,7 +86,9 @@ def _not_compared_row(row: ComparisonRow) -> tuple[object, ...]:
 def _verdict(row: ComparisonRow) -> str:
     if row.within is None:
         return "no sd given"
-    return f"{'yes' if row.within else 'no'} ({row.two_sd:.2f})"
+    two_sd = f"{row.two_sd:.2f}"
+    just = not row.within and f"{abs(row.difference or 0.0):.2f}" == two_sd  # the printed numbers would say yes
+    return f"{'yes' if row.within else 'just not' if just else 'no'} ({two_sd})"
 
 
 def _run(row: ComparisonRow, ours: FinalRunResults) -> str:

@@ -74,7 +74,7 @@ def transfer(runs: Sequence[FinalRunResults], benchmarks: Collection[str] = ()) 
 
     Runs come oldest first. Runs whose hyperparameters were changed by hand, and runs without a search, are left out.
     """
-    tuned = [run for run in runs if run.tuned_on is not None and run.settings == run.marks]
+    tuned = [run for run in runs if run.tuned_on is not None and not _changed(run)]
     groups: dict[str, list[FinalRunResults]] = {}
     for run in tuned:
         groups.setdefault(repr(_group(run)), []).append(run)
@@ -82,6 +82,16 @@ def transfer(runs: Sequence[FinalRunResults], benchmarks: Collection[str] = ()) 
     return sorted(
         (m for m in matrices if m.cells), key=lambda m: (m.method, len(m.settings), repr(m.settings), m.backbone)
     )
+
+
+def changed_by_hand(runs: Sequence[FinalRunResults], benchmarks: Collection[str] = ()) -> list[str]:
+    """Return the names of the runs tuned elsewhere that no matrix has because `--set` changed their values."""
+    moved = [run for run in runs if run.tuned_on not in (None, run.spec.benchmark) and _changed(run)]
+    return [run.spec.name for run in moved if not benchmarks or run.spec.benchmark in benchmarks]
+
+
+def _changed(run: FinalRunResults) -> bool:
+    return run.settings != run.marks
 
 
 def _group(run: FinalRunResults) -> tuple[object, ...]:

@@ -207,7 +207,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
             shown.facts["compositions"] = "; ".join(differences)
     with _noting(view.faults, f"evaluation of {directory.name}"):
         if (found := read_evaluation(directory)) is not None:
-            shown.tables.append(evaluation_table(found))
+            shown.tables.append(evaluation_table(found, found.part_of(status.spec)))
 
 
 def _trials(status: RunStatus) -> Table:

@@ -17,10 +17,10 @@ from rich.console import Console
 
 from tausearch.presentation import Column, Table, tool
 from tausearch.reports import compare, paper_results, read_final_run, read_final_runs
-from tausearch.reports.comparison.command import ComparisonScope, OutputFormat, show_comparison
+from tausearch.reports.comparison.command import ComparisonScope, OutputFormat, _usual_figure, show_comparison
 from tausearch.reports.comparison.comparison import ComparisonRow
 from tausearch.reports.comparison.csv_rows import rows_as_dicts
-from tausearch.reports.comparison.figure import _panel, draw, drawn_rows
+from tausearch.reports.comparison.figure import _panel, _titles, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_tables
 from tausearch.reports.comparison.runs import latest_per_key
 from tausearch.reports.comparison.tables import _run, comparison_tables
@@ -226,12 +226,13 @@ def test_a_row_says_its_verdict_and_what_the_paper_forgets_and_all_that_sets_it_
     make_final_run(storage, "near", [89.0, 90.0, 91.0])
     make_final_run(storage, "far", [85.0, 85.2, 85.4], method="ita-ia3")
     make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
+    make_final_run(storage, "edge", [89.96 + 0.404], overrides={"lr": 0.5})  # the paper's sd is 0.2
     make_final_run(storage, "apart", [60.0], protocol={"epochs": 9, "batch_size": 32})
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), ["cifar100"])
     beside, not_compared = comparison_tables(comparison, paper_results())
     within, forgetting = (beside.header.index(name) for name in ("within 2 sd", "paper's forgetting"))
     verdicts = {row[-1]: row[within] for row in beside.texts if row[1]}
-    assert verdicts == {"near": "yes (2.04)", "far": "no (0.41)", "none": "no sd given"}
+    assert verdicts == {"near": "yes (2.04)", "far": "no (0.41)", "none": "no sd given", "edge": "just not (0.40)"}
     alone = {row[0]: row[forgetting] for row in beside.texts if not row[1]}
     assert alone["finetune"] == f"{paper_results().cell('cifar100', 'finetune').forgetting:.2f}"  # type: ignore[union-attr]
     assert [row[2] for row in not_compared.texts] == ["epochs 9, the paper's 20; batch size 32, the paper's 128"]
@@ -256,9 +257,14 @@ def test_own_images_are_named_like_any_benchmark_that_has_a_run(
     with pytest.raises(InputError, match="unknown benchmark 'folder:/none/birds'"):
         show_comparison(storage, [own], "text", None)
     assert printed(storage, "text", capsys, "digits").startswith("no final runs in ")
-    make_final_run(storage, "own", [50.0], benchmark=own, protocol=DIGITS)
+    others = ("folder:/more/birds", "folder:/none/\u9ce5", "folder:/none/\u732b")
+    for number, benchmark in enumerate((own, *others)):
+        make_final_run(storage, f"own-{number}", [50.0], benchmark=benchmark, protocol=DIGITS)
     said = printed(storage, "text", capsys, own)
-    assert "own" in said and said.endswith(f"\n\npicture  {storage.root}/compare-folder-birds.png\n")
+    assert "own-0" in said and f"\npicture  {storage.root}/compare-folder-birds-" in said
+    pictures = {_usual_figure(storage, "", [name]).name for name in (own, *others)}
+    assert len(pictures) == 4, "each benchmark has a picture of its own"
+    assert _usual_figure(storage, "", ["digits?epochs=1"]).name == "compare-digits-epochs-1.png"
     assert not storage.comparison_figure.exists(), "the picture of all benchmarks"
 
 
@@ -276,7 +282,9 @@ def test_a_picture_says_how_many_runs_it_leaves_out_if_it_does(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr("tausearch.reports.comparison.figure.draw_panels", lambda _, note: said.append(note))
+    monkeypatch.setattr(
+        "tausearch.reports.comparison.figure.draw_panels", lambda _, note, over: said.append((note, over))
+    )
     monkeypatch.setattr("tausearch.reports.comparison.figure.save", lambda *_: None)
     for name, protocol in (("plain", {}), ("long", {"epochs": 99})):
         make_final_run(storage, name, [90.0], protocol=protocol)
@@ -284,7 +292,9 @@ def test_a_picture_says_how_many_runs_it_leaves_out_if_it_does(
     make_final_run(storage, "elsewhere", [50.0], benchmark="digits", protocol=DIGITS, tuned_on="glyphs")
     draw(compare(read_final_runs(storage)[0], paper_results()), paper_results(), storage.root / "a.png")
     one, more = (f"left out: {runs} that cannot be compared" for runs in ("1 run", "2 runs"))
-    assert said == ["", one, more]
+    make_final_run(storage, "orders", [50.0, 60.0], benchmark="digits", protocol={**DIGITS, "class_orders": (1, 2)})
+    draw(compare(read_final_runs(storage)[0], paper_results()), paper_results(), storage.root / "a.png")
+    assert said == [("", "seeds"), (one, "seeds"), (more, "seeds"), (more, "seeds and class orders")]
 
 
 def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> None:
@@ -297,7 +307,8 @@ def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> Non
     spec.model_copy(update={"source": None, "tuned_on": None}).save(storage.run("by-hand"))
     make_final_run(storage, "joint", [91.0], method="joint")
     papers, own = compare(read_final_runs(storage)[0], paper_results())
-    panel = _panel(own, drawn_rows(own), paper_results())
+    titles = _titles([papers, own], paper_results())
+    panel = _panel(own, drawn_rows(own), titles["digits"])
     assert (panel.title, panel.group) == ("digits (not in the paper)", 1)
     assert {line.label: line.ours for line in panel.lines} == {
         "ita-lora: plain": (88.5, pytest.approx(0.5**0.5)),
@@ -305,7 +316,7 @@ def test_what_a_panel_shows_and_how_its_lines_are_named(storage: Storage) -> Non
         "tmc": (70.0, 0.0),
         "finetune": (60.0, 0.0),
     }
-    panel = _panel(papers, drawn_rows(papers), paper_results())
+    panel = _panel(papers, drawn_rows(papers), titles["cifar100"])
     joint = next(line for line in panel.lines if line.label == "joint")
     assert (panel.title, panel.group, len(panel.lines)) == ("CIFAR-100", 0, 17)
     assert joint.ours == (91.0, 0.0) and joint.paper is not None and joint.paper[1] > 0
@@ -546,15 +557,26 @@ def test_unknown_benchmarks_are_refused_and_empty_ones_said(
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_command_in_a_note_is_one_line_of_a_narrow_terminal(
+    several: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tausearch.reports.comparison.printing.console", lambda: Console(width=60))
+    assert f"train BEST.yaml --storage {several.root} --benchmark cub200\n" in printed(
+        several, "text", capsys, "cub200"
+    )
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_notes_explain_only_what_the_tables_have(several: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     make_final_run(several, "failed", [None])
     said = printed(several, "text", capsys, "cifar100")
     assert "ours: mean ± standard deviation (seeds)" in said and "within 2 sd: in parentheses" in said
     assert "all classes: ours over" not in said and "without results yet: failed" in said
     assert "average incremental: the mean" not in said
-    assert "ours: mean" in printed(several, "text", capsys, "digits", "cifar100")  # of which the paper has one
+    assert "within 2 sd: in" in printed(several, "text", capsys, "digits", "cifar100")  # of which the paper has one
+    make_final_run(several, "whole", [50.0], method="tmc", benchmark="digits", protocol=DIGITS, pooled=[49.0])
     said = printed(several, "text", capsys, "digits")  # which the paper lacks
-    assert "ours: mean" not in said and "within 2 sd" not in said
+    assert "ours: mean" in said and "all classes: ours over" in said and "within 2 sd" not in said
 
 
 def test_runs_without_results_are_named_where_there_are_no_others(

@@ -19,9 +19,9 @@ from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 
 
-def evaluated(storage: Storage, name: str, benchmark: str = "cifar100", **more: Any) -> None:
+def evaluated(storage: Storage, name: str, benchmark: str = "cifar100", trained: int = 1, **more: Any) -> None:
     """A final run of four tasks: unlearning takes 40, 20 and 60 points of its task, 3, 1 and 9 of the others."""
-    make_final_run(storage, name, [80.0], benchmark=benchmark, **more)
+    make_final_run(storage, name, [80.0] * trained, benchmark=benchmark, **more)
     whole = (70.0, 80.0, 90.0, 80.0)
     costs = dict(zip(UNLEARNING_MODES, ((40.0, 3.0), (20.0, 1.0), (60.0, 9.0)), strict=True))
     unlearned = {
@@ -83,6 +83,18 @@ def test_a_run_that_was_renamed_has_its_new_name_and_one_that_got_the_old_name_h
     for form in ("json", "csv", "markdown"):
         out = shown(storage, capsys, monkeypatch, "--composition", "--format", form)
         assert "theirs" in out and "mine" not in out, out
+
+
+def test_a_run_of_which_some_seeds_were_evaluated_says_how_many(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated(storage, "whole")
+    evaluated(storage, "part", trained=2, method="iel-lora")
+    for form in ("text", "markdown", "latex"):
+        out = shown(storage, capsys, monkeypatch, "--composition", "--format", form)
+        assert "part (1 of 2 seeds)" in out and "whole (" not in out, out
+    rows = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv"))))
+    assert {(row["whose"], row["seeds"]) for row in rows} == {("ours", "1"), ("paper", "")}
 
 
 def test_the_method_as_it_is_comes_before_its_other_settings(

@@ -14,6 +14,7 @@ from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
 from tausearch.reports import Matrix, MatrixOrder, compare, paper_results, read_final_runs, result_matrix
 from tausearch.reports.comparison.command import as_tables, as_texts
+from tausearch.reports.comparison.figure import _titles
 from tausearch.reports.comparison.matrix import is_joint
 from tausearch.reports.comparison.matrix_tables import matrix_table, page_matrix
 from tausearch.runs import DataFacts, Storage
@@ -215,6 +216,11 @@ def test_the_caption_of_class_orders_counts_seeds_and_orders(storage: Storage) -
     make_final_run(storage, "orders", [50.0, 51.0, 52.0, 53.0], protocol={"class_orders": (0, 1)})
     caption = matrix_table(matrix(storage), paper_results()).caption
     assert caption.startswith("Mean ± sample standard deviation over 2 seeds in each of 2 class orders. ")
+    make_final_run(storage, "seeds", [50.0, 51.0, 52.0, 53.0], method="tmc")
+    make_final_run(storage, "more", [50.0, 51.0, 52.0, 53.0], benchmark="digits", protocol=DIGITS)
+    table = matrix_table(matrix(storage), paper_results())
+    assert table.caption.startswith("Mean ± sample standard deviation over seeds 0, 1, 2 and 3. ")
+    assert [note for note in table.notes if "2 seeds in each of 2 class orders" in note]
 
 
 def test_the_caption_says_what_columns_share_and_then_their_own(storage: Storage) -> None:
@@ -264,6 +270,17 @@ def test_a_column_is_headed_without_what_the_caption_says_where_no_other_has_tha
         make_final_run(storage, f"run-{number}", [50.0], benchmark=benchmark, protocol={**DIGITS, "epochs": 9})
     heads = ["CIFAR-100", "digits", "cifar100?tasks=5", "folder:birds?task=a,b&task=c,d", "folder:birds"]
     assert matrix_table(matrix(storage), paper_results()).header == ["method", *heads]
+
+
+def test_two_folders_of_one_name_have_two_names_in_every_form(storage: Storage) -> None:
+    benchmarks = ("folder:/a/birds", "folder:/b/birds", "folder:/b/fish")
+    for number, benchmark in enumerate(benchmarks):
+        make_final_run(storage, f"run-{number}", [50.0 + number], benchmark=benchmark, protocol=DIGITS)
+    table = matrix_table(matrix(storage), paper_results())
+    assert table.header == ["method", "folder:/a/birds", "folder:/b/birds", "folder:fish"]
+    assert "method & folder:/a/birds & folder:/b/birds & folder:fish" in as_latex([table])
+    titles = _titles(compare(read_final_runs(storage)[0], paper_results()), paper_results())
+    assert [titles[each].removesuffix(" (not in the paper)") for each in benchmarks] == table.header[1:]
 
 
 def test_the_papers_rows_alone_have_their_caption_and_notes_and_methods_that_wait_have_neither() -> None:

@@ -151,7 +151,10 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
         make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)
     assert [found.left_out for found in matrices(storage)] == [("short-0",), ("ablation",)]
     show_transfer(storage, [], "text")
-    assert "on other images than the rest: short-0, ablation" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "on other images than the rest: short-0, ablation left out, because --set changed what was tuned: set" in said
+    )
 
 
 def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:
@@ -197,6 +200,9 @@ def test_without_transfers_there_is_one_line(tmp_path: Path, capsys: pytest.Capt
     make_final_run(storage, "own", [89.0, 91.0])
     show_transfer(storage, [], "text")
     said = capsys.readouterr().out
+    make_final_run(storage, "set", [89.0], tuned_on="digits", overrides={"lr": 0.1})
+    show_transfer(storage, [], "text")
+    assert capsys.readouterr().out == f"{said}left out, because --set changed what was tuned: set\n"
     assert said.startswith("no hyperparameters were judged on a benchmark they were not tuned on; do it with: ")
     assert said.endswith(f"train BEST.yaml --storage {tmp_path} --benchmark OTHER\n")
 

@@ -249,6 +249,7 @@ def test_the_reading_that_is_nearest_to_the_papers_stands_out() -> None:
     seed = EvaluatedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
     result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
     table = evaluation_table(result)
+    assert evaluation_table(result, "1 of 2 seeds").title.startswith(f"{table.title.split(',')[0]} over 1 of 2 seeds, ")
     assert [table.texts[place][0] for place in table.emphasis] == ["unlearned, subtract"]
     assert table.texts[0] == ["specialised on tasks 1, 2, which are all", "52.00", "", "", ""]
     assert table.texts[1] == ["unlearned, drop", "15.00", "-35.00", "75.00", "+25.00"]
