@@ -24,7 +24,7 @@ from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, Outp
 from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_tables
 from tausearch.reports.comparison.transfers import TransferMatrix, changed_by_hand, transfer
-from tausearch.runs import Storage, require_picture, shown_benchmark, storage_option
+from tausearch.runs import Storage, require_picture, shown_benchmark, shown_benchmarks, storage_option
 from trainables.errors import InputError
 from trainables.user_code import file_name
 
@@ -88,8 +88,8 @@ def show_comparison(
 
 def _lack(matrix: Matrix) -> str:
     """Return a line that names the benchmarks of a matrix that the paper has not; empty where there is none."""
-    names = [shown_benchmark(name) for name in matrix.benchmarks if name not in paper_results().benchmarks]
-    return f"--paper: the paper has no results on {', '.join(names)}" if names else ""
+    own = [name for name in matrix.benchmarks if name not in paper_results().benchmarks]
+    return f"--paper: the paper has no results on {', '.join(shown_benchmarks(own).values())}" if own else ""
 
 
 def as_tables(runs: Sequence[FinalRunResults], order: MatrixOrder | None = None) -> list[Table]:

@@ -13,7 +13,7 @@ import pytest
 from tausearch.campaigns import CampaignCells, CellRuns
 from tausearch.presentation import CellLook, Column, Table, as_latex, as_markdown
 from tausearch.reports import Matrix, MatrixOrder, compare, paper_results, read_final_runs, result_matrix
-from tausearch.reports.comparison.command import as_tables, as_texts
+from tausearch.reports.comparison.command import _lack, as_tables, as_texts
 from tausearch.reports.comparison.figure import _titles
 from tausearch.reports.comparison.matrix import is_joint
 from tausearch.reports.comparison.matrix_tables import matrix_table, page_matrix
@@ -279,6 +279,7 @@ def test_two_folders_of_one_name_have_two_names_in_every_form(storage: Storage) 
     table = matrix_table(matrix(storage), paper_results())
     assert table.header == ["method", "folder:/a/birds", "folder:/b/birds", "folder:fish"]
     assert "method & folder:/a/birds & folder:/b/birds & folder:fish" in as_latex([table])
+    assert _lack(matrix(storage)).endswith(" on folder:/a/birds, folder:/b/birds, folder:fish")
     titles = _titles(compare(read_final_runs(storage)[0], paper_results()), paper_results())
     assert [titles[each].removesuffix(" (not in the paper)") for each in benchmarks] == table.header[1:]
 
