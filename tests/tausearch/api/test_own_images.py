@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -285,6 +286,7 @@ def test_a_benchmark_in_code_gets_the_same_probing_and_keeps_its_own_pace(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_code, "_allowed", {})
+    monkeypatch.delitem(sys.modules, "own_benchmark", raising=False)  # that of another test's folder
     monkeypatch.chdir(ROOT / "examples")
     text, suited = "own_benchmark:STRIPES", {"lr_pre": 0.035, "epochs_pre": 34}  # 80 images a task: 3 batches of 32
     out, _ = command("list", "spaces", "ita-lora", "--benchmark", text, "--format", "json")
