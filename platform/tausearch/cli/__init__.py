@@ -1,6 +1,7 @@
 """The command line: parse, call, print."""
 
 from tausearch.cli.exit_codes import end_interrupted, run_as_process
+from tausearch.execution import Interrupt
 
 
 def main() -> None:
@@ -18,6 +19,7 @@ def main() -> None:
 
 def process() -> None:
     """Be the process `tausearch`: run the command line, and end."""
+    Interrupt.alone = True
     run_as_process(main)
 
 

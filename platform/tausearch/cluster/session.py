@@ -158,6 +158,7 @@ def ray_session(
     *,
     processes: int = 0,
     say: Say | None = None,
+    check: Callable[[], None] = lambda: None,
     quiet: bool = False,
 ) -> Iterator[None]:
     """Start Ray, or join the cluster at `address`, while the block runs.
@@ -168,6 +169,7 @@ def ray_session(
         processes: The most trials at a time. A Ray that is started here starts their processes at once if each CPU
             gets one.
         say: Shows a line to the user; where given, a cluster whose autoscaler can start a node is waited for.
+        check: Called while a node is waited for; an error of it ends the wait.
         quiet: Whether Ray's warnings are not printed.
 
     Raises:
@@ -208,7 +210,7 @@ def ray_session(
                 )
             )
         for each in kinds:
-            _require_room(each, None if address is None else say)
+            _require_room(each, None if address is None else say, check)
         yield
     finally:
         _leave()
@@ -229,14 +231,14 @@ def _unheard() -> Iterator[None]:
             os.close(each)
 
 
-def _require_room(resources: Resources, say: Say | None) -> None:
+def _require_room(resources: Resources, say: Say | None, check: Callable[[], None]) -> None:
     """Refuse a cluster that is too small for a trial, unless its autoscaler can start a node and `say` is given."""
     import ray  # takes seconds to import
 
     if lack := lack_of(resources, ray.cluster_resources(), _LACK):
         if say is None:
             raise InputError(lack)
-        wait_for_node(resources, lack, say)
+        wait_for_node(resources, lack, say, check)
 
 
 @contextmanager

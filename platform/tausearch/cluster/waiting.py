@@ -50,11 +50,11 @@ def ray_status() -> str:
     return done.stdout
 
 
-def wait_for_node(resources: Resources, lack: str, say: Callable[[str], None]) -> None:
+def wait_for_node(resources: Resources, lack: str, say: Callable[[str], None], check: Callable[[], None]) -> None:
     """Wait until the joined cluster has a node for a trial.
 
     The demand is a task that needs what a trial needs. So it ends with this process, however this process ends, and no
-    node is kept for nobody.
+    node is kept for nobody. `check` is called between two looks, and ends the wait by an error.
 
     Raises:
         InputError: If the cluster has no autoscaler, or it starts no such node.
@@ -67,6 +67,7 @@ def wait_for_node(resources: Resources, lack: str, say: Callable[[str], None]) -
     wanted = {"num_cpus": resources.cpus_per_trial, "num_gpus": resources.gpus_per_trial}
     there, last_seen = ray.remote(_nothing).options(**wanted).remote(), time.monotonic()
     while not ray.wait([there], timeout=_EVERY)[0]:
+        check()
         if on_its_way(ray_status()):
             last_seen = time.monotonic()
         elif time.monotonic() - last_seen > _PATIENCE:

@@ -53,7 +53,6 @@ from trainables.errors import InputError
 from trainables.trial import TrialTrainable
 
 _LOOK_SECONDS = 0.5  # between two looks at signals and the time budget, while nodes are checked
-_STUCK = "stopped by SIGTERM; Ray did not answer"
 _NO_RAYLET = "stopped: Ray's own process on this machine (raylet) was killed or has died"
 
 Display = TypeVar("Display", bound=LiveDisplay)
@@ -160,7 +159,7 @@ class Driver:
         with ExitStack() as stack:
             if self.address is not None:
                 stack.enter_context(head_watched(self.address, display.say, self.resume_command))
-            stack.enter_context(interrupt.not_stuck(lambda: self._exit_now(session, _STUCK, 128 + signal.SIGTERM)))
+            stack.enter_context(interrupt.not_stuck(lambda: self._exit_stuck(session)))
             try:
                 yield
             except KeyboardInterrupt:
@@ -181,23 +180,30 @@ class Driver:
                 child.kill()
         os._exit(code)
 
+    def _exit_stuck(self, session: Session[Any]) -> NoReturn:
+        number = session.interrupt.signal or signal.SIGTERM
+        self._exit_now(session, f"{stopped_words(number)}; Ray did not answer", 128 + number)
+
     def _run_on_ray(self, queue: RunQueue, session: Session[Any]) -> None:
         """Start or join Ray and run all trials of a queue on it, until they end or are stopped."""
         interrupt, watch, display = session.interrupt, session.watch, session.display
 
-        def exit_at_start(number: int) -> NoReturn:
+        def exit_at_start(number: int) -> None:
+            if number == signal.SIGINT and not interrupt.alone:
+                return  # the process is that of a caller in Python, with work of its own
             self._exit_now(session, f"{stopped_words(number)} while Ray started", 128 + number)
 
         def exit_without_raylet() -> NoReturn:
-            why, code = (_STUCK, 128 + signal.SIGTERM) if interrupt.urgent else (_NO_RAYLET, 1)
-            self._exit_now(session, why, code)
+            if interrupt.urgent:
+                self._exit_stuck(session)
+            self._exit_now(session, _NO_RAYLET, 1)
 
         display.enter(_joining_line(self.address))
         interrupt.check()
         with ExitStack() as stack:
             with interrupt.at_once(exit_at_start):
-                ray = ray_session(self.resources, self.address, processes=self.processes, say=display.say)
-                stack.enter_context(ray)
+                start = partial(ray_session, processes=self.processes, say=display.say, check=interrupt.check)
+                stack.enter_context(start(self.resources, self.address))
             if self.address is None:
                 stack.enter_context(raylet_watched(exit_without_raylet))
             interrupt.listen()
@@ -377,8 +383,8 @@ def _joining_line(address: str | None) -> str:
 
 def _why_stopping(interrupt: Interrupt) -> str | None:
     """Return why running trials are being stopped; None if they are not."""
-    if interrupt.requested:
-        why = "on SIGTERM" if interrupt.urgent else "on Ctrl-C"
+    if interrupt.signal is not None:
+        why = f"on {signal.Signals(interrupt.signal).name}" if interrupt.urgent else "on Ctrl-C"
     elif interrupt.out_of_time:
         why = "as the time budget is used up"
     else:

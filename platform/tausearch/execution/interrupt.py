@@ -1,8 +1,7 @@
-"""Ctrl-C, SIGTERM and the end of the time budget: an orderly stop that loses no result."""
+"""Ctrl-C, SIGTERM, SIGUSR1 and the end of the time budget: an orderly stop that loses no result."""
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -10,13 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import ClassVar
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # from Ctrl-C; from schedulers of clusters
-STUCK_SECONDS = 12.0  # after SIGTERM; schedulers kill after about 30
+_OF_SCHEDULERS = (signal.SIGTERM, signal.SIGUSR1)  # the latter from Slurm's `--signal`, before the job's time is over
+_SIGNALS = (signal.SIGINT, *_OF_SCHEDULERS)  # the first from Ctrl-C
+STUCK_SECONDS = 12.0  # after a scheduler's signal; schedulers kill about 30 after SIGTERM
 
 
 class Interrupt:
-    """Handles Ctrl-C and SIGTERM while a run is driven: it notes them, and the driver acts where that is safe.
+    """Handles signals while a run is driven: it notes them, and the driver acts where that is safe.
 
     Raising KeyboardInterrupt wherever the program happens to be would leave Ray half started, or be swallowed by a
     library. The second signal does raise it, unless the run is `protected`.
@@ -25,11 +26,14 @@ class Interrupt:
         time_budget: Seconds after which Tune is stopped as by Ctrl-C; None for no limit.
 
     Attributes:
+        alone: Whether this process has no other work than the run, so that Ctrl-C may end it.
         signal: Number of the first signal that came; None before.
         stopped: Whether Tune must stop for a reason of the driver.
-        protected: Whether results are being written, so that a second signal raises nothing.
+        protected: Whether Ray starts or results are being written, so that a second signal raises nothing.
         handled: Number of signals so far.
     """
+
+    alone: ClassVar[bool] = False
 
     def __init__(self, time_budget: float | None = None) -> None:
         self.deadline = None if time_budget is None else time.monotonic() + time_budget
@@ -47,8 +51,8 @@ class Interrupt:
 
     @property
     def urgent(self) -> bool:
-        """Whether the process will be killed in half a minute, as schedulers of clusters do after SIGTERM."""
-        return self.signal == signal.SIGTERM
+        """Whether the process will be killed in half a minute, as schedulers of clusters do."""
+        return self.signal in _OF_SCHEDULERS
 
     def note(self, number: int) -> None:
         """Note a signal if it is the first."""
@@ -56,7 +60,7 @@ class Interrupt:
             self.signal = number
 
     def note_in_thread(self, number: int) -> None:
-        """Note a signal from a thread, whichever handler it has. After SIGTERM the time of `not_stuck` starts."""
+        """Note a signal from a thread, whichever handler it has. After a scheduler's the time of `not_stuck` starts."""
         self.note(number)
         if self._leave_now is not None:
             self._leave_now(number)
@@ -66,7 +70,7 @@ class Interrupt:
 
     @contextmanager
     def not_stuck(self, leave: Callable[[], None]) -> Iterator[None]:
-        """Call `leave` from a thread if the block has not ended `STUCK_SECONDS` after SIGTERM.
+        """Call `leave` from a thread if the block has not ended `STUCK_SECONDS` after a scheduler's signal.
 
         A scheduler may send it to every process of a job. Then Ray's processes are gone while Tune still waits for
         them, and a minute later Ray ends this process without a message.
@@ -84,14 +88,15 @@ class Interrupt:
         """Call `leave` with the signal's number from a thread as soon as a signal comes while the block runs.
 
         Ray cannot be told to stop starting, which takes up to half a minute; nothing has been found in that time.
+        If `leave` returns, the signal is noted alone: an error that is raised would leave Ray half started.
         """
         if self.signal is not None:
             leave(self.signal)
-        self._leave_now = leave
+        self._leave_now, self.protected = leave, True
         try:
             yield
         finally:
-            self._leave_now = None
+            self._leave_now, self.protected = None, False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Note the signal.
@@ -129,20 +134,24 @@ class Interrupt:
         return self.requested or self.out_of_time or self.stopped
 
     def stop_tune(self) -> None:
-        """Stop Tune after its current event, if it must stop. Tune's event loop calls this; Tune stops on SIGUSR1.
+        """Stop Tune after its current event, if it must stop. Tune's event loop calls this.
+
+        Tune stops by its own handler of SIGUSR1. It is called and no signal is sent: one that comes is a scheduler's.
 
         Raises:
-            KeyboardInterrupt: Outside the main thread instead, where Tune has no handler and the signal would kill.
+            KeyboardInterrupt: Outside the main thread instead, where Tune has no handler.
         """
         if self.must_stop:
             if threading.current_thread() is not threading.main_thread():
                 raise KeyboardInterrupt
-            os.kill(os.getpid(), signal.SIGUSR1)
+            stop = signal.getsignal(signal.SIGUSR1)
+            assert callable(stop)
+            stop(signal.SIGUSR1, None)
 
 
 @contextmanager
 def interruptible(time_budget: float | None = None) -> Iterator[Interrupt]:
-    """Handle Ctrl-C and SIGTERM while the block runs. Outside the main thread no signal arrives.
+    """Handle Ctrl-C, SIGTERM and SIGUSR1 while the block runs. Outside the main thread no signal arrives.
 
     A block within another one has the same `Interrupt`, so that no signal is lost between making a run and driving it.
     """

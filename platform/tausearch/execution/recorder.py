@@ -15,7 +15,7 @@ from tausearch.studies import TrialListener
 from tausearch.tracking import Deliveries, MlflowCallback, RunEnded, tracking_uri_of
 from trainables.methods import get_method
 
-URGENT_SECONDS = 8.0  # bound on each wait for trackers and callbacks after SIGTERM, at most two
+URGENT_SECONDS = 8.0  # bound on each wait for trackers and callbacks after a scheduler's signal, at most two
 LOST_SECONDS = 5.0  # the same once the storage has failed, on which MLflow's store may be
 
 

@@ -24,7 +24,7 @@ Stopped = Literal["time budget", "closed output", "interrupted"]  # what stops a
 _STOPPED: dict[str, tuple[Reason, str]] = {
     "time budget": ("time budget", "the time budget is used up"),
     "closed output": ("interrupted", "its output was closed"),
-    "interrupted": ("interrupted", "Ctrl-C or SIGTERM stopped it"),
+    "interrupted": ("interrupted", "Ctrl-C, SIGTERM or SIGUSR1 stopped it"),
 }
 
 

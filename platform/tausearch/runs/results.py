@@ -86,8 +86,8 @@ class RunResult:
         name: Name of the run.
         path: The run directory.
         trials: All trials, ordered by number.
-        signal: The signal that stopped the run, SIGINT (Ctrl-C) or SIGTERM, or SIGPIPE for a closed output; None if no
-            signal did.
+        signal: The signal that stopped the run, SIGINT (Ctrl-C), SIGTERM or SIGUSR1, or SIGPIPE for a closed output;
+            None if no signal did.
         out_of_time: Whether the time budget stopped the run.
         over: Whether nothing of the run is left to do.
         log_file: The output of Ray, Optuna and MLflow.
@@ -133,7 +133,7 @@ class RunResult:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C or SIGTERM stopped the run."""
+        """Whether Ctrl-C, SIGTERM or SIGUSR1 stopped the run."""
         return self.signal is not None
 
 

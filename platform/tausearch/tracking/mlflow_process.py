@@ -123,7 +123,8 @@ class RemoteRun:
 
 def serve() -> None:
     """Open and write runs for the process that started this one, until it ends."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a scheduler sends it to all processes of a job
+    for number in (signal.SIGTERM, signal.SIGUSR1):  # a scheduler sends them to all processes of a job
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=import_module, args=("mlflow",), daemon=True).start()
     driver = socket.socket(fileno=sys.stdin.fileno())
     while received := socket.recv_fds(driver, 1, 1)[1]:

@@ -31,6 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (signal.SIGINT, "interrupted", 1),
         pytest.param(signal.SIGTERM, "stopped by SIGTERM", 2, marks=pytest.mark.slow),
+        pytest.param(signal.SIGUSR1, "stopped by SIGUSR1", 1, marks=pytest.mark.slow),
     ],
 )
 def test_ctrl_c_or_sigterm_leaves_a_readable_run_and_no_process(

@@ -55,11 +55,11 @@ def test_a_cluster_must_be_shared_and_have_the_resources_of_one_trial(
 def test_a_cluster_whose_autoscaler_can_start_a_node_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, asked: list[dict[str, Any]]
 ) -> None:
-    waited: list[Any] = []
+    waited, check = list[Any](), Mock()
     monkeypatch.setattr(session, "wait_for_node", lambda *how: waited.append(how))
     monkeypatch.setattr("ray.cluster_resources", lambda: {"CPU": 4.0})
-    with ray_session([TRIAL], ADDRESS, say=print):
-        assert waited == [(TRIAL, "a trial needs 0.5 GPU, the cluster has 0 in all", print)]
+    with ray_session([TRIAL], ADDRESS, say=print, check=check):
+        assert waited == [(TRIAL, "a trial needs 0.5 GPU, the cluster has 0 in all", print, check)]
     with pytest.raises(InputError, match="the cluster has 0 in all"), ray_session([TRIAL], None, say=print):
         pytest.fail("our own Ray has no autoscaler")
     with ray_session((), ADDRESS):  # a look
@@ -73,7 +73,7 @@ def test_each_kind_of_trials_is_waited_for_by_itself(
     waited: list[Resources] = []
     has = {"CPU": 2.0}
 
-    def wait(resources: Resources, lack: str, say: Any) -> None:
+    def wait(resources: Resources, *how: Any) -> None:
         waited.append(resources)
         has.update(CPU=10.0)
 

@@ -78,7 +78,7 @@ def waited(statuses: list[str], looks: int, patch: pytest.MonkeyPatch) -> tuple[
     fake, said = FakeRay(looks, patch), list[str]()
     patch.setattr(waiting, "ray_status", lambda: statuses.pop(0) if len(statuses) > 1 else statuses[0])
     try:
-        wait_for_node(TRIAL, LACK, said.append)
+        wait_for_node(TRIAL, LACK, said.append, lambda: None)
     except InputError as error:
         said.append(f"refused: {error}")
     return fake, said
@@ -96,3 +96,11 @@ def test_no_cluster_is_waited_for_that_starts_no_node(monkeypatch: pytest.Monkey
     fake, said = waited([IDLE, STARTING, IDLE], 99, monkeypatch)
     assert said[1:] == [f"refused: {LACK}, and its autoscaler starts no node that fits a trial"]
     assert fake.cancelled and fake.clock == 200.0  # the node was seen at 50 s
+
+
+def test_a_check_between_two_looks_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(99, monkeypatch)
+    monkeypatch.setattr(waiting, "ray_status", lambda: STARTING)
+    with pytest.raises(KeyboardInterrupt):
+        wait_for_node(TRIAL, LACK, print, Mock(side_effect=[None, KeyboardInterrupt]))
+    assert fake.clock == 100.0

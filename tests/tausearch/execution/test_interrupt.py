@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -23,14 +22,14 @@ def press(number: int = signal.SIGINT) -> None:
     os.kill(os.getpid(), number)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_the_first_is_noted_and_raised_where_it_is_safe(number: int) -> None:
     with interruptible() as interrupt:
         interrupt.check()
         assert not interrupt.requested and not interrupt.urgent
         press(number)
         assert interrupt.requested and interrupt.signal == number
-        assert interrupt.urgent == (number == signal.SIGTERM)
+        assert interrupt.urgent == (number != signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             interrupt.check()
 
@@ -70,6 +69,15 @@ def test_what_is_called_at_once_is_called_with_the_signal_that_came_before_or_co
     assert told == [signal.SIGINT, signal.SIGTERM]
 
 
+def test_while_ray_starts_a_second_signal_raises_nothing_either() -> None:
+    with interruptible() as interrupt:
+        with interrupt.at_once(lambda number: None):
+            press()
+            press()
+        with pytest.raises(KeyboardInterrupt):
+            press()
+
+
 @pytest.mark.parametrize("name", ["stopped", "signal", "deadline"])
 def test_each_reason_alone_stops_tune(name: str) -> None:
     interrupt = interrupt_module.Interrupt()
@@ -78,17 +86,16 @@ def test_each_reason_alone_stops_tune(name: str) -> None:
     assert interrupt.must_stop
 
 
-@pytest.fixture
-def heard() -> Iterator[list[int]]:
-    """The signals that Tune receives."""
+def heard_by_tune() -> list[int]:
+    """The signals that Tune receives, which takes the place of the handler of SIGUSR1."""
     found: list[int] = []
-    original = signal.signal(signal.SIGUSR1, lambda number, frame: found.append(number))
-    yield found
-    signal.signal(signal.SIGUSR1, original)
+    signal.signal(signal.SIGUSR1, lambda number, frame: found.append(number))
+    return found
 
 
-def test_tune_is_told_from_its_own_loop(heard: list[int]) -> None:
+def test_tune_is_told_from_its_own_loop() -> None:
     with interruptible() as interrupt:
+        heard = heard_by_tune()
         interrupt.stop_tune()
         assert heard == []
         press()
@@ -97,8 +104,9 @@ def test_tune_is_told_from_its_own_loop(heard: list[int]) -> None:
 
 
 @pytest.mark.parametrize(("budget", "out"), [(3600, False), (0.0, True)])
-def test_the_time_budget_stops_tune_and_the_start_of_trials(budget: float, out: bool, heard: list[int]) -> None:
+def test_the_time_budget_stops_tune_and_the_start_of_trials(budget: float, out: bool) -> None:
     with interruptible(time_budget=budget) as interrupt:
+        heard = heard_by_tune()
         interrupt.stop_tune()
         assert heard == [signal.SIGUSR1] * out
         with pytest.raises(KeyboardInterrupt) if out else nullcontext():
@@ -115,10 +123,12 @@ def test_protected_it_is_only_noted() -> None:
 
 
 def test_the_handler_is_put_back() -> None:
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+    before = [signal.getsignal(each) for each in numbers]
     with interruptible():
-        assert signal.getsignal(signal.SIGINT) != before[0] and signal.getsignal(signal.SIGTERM) != before[1]
-    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
+        assert all(signal.getsignal(each) != original for each, original in zip(numbers, before, strict=True))
+        heard_by_tune()
+    assert [signal.getsignal(each) for each in numbers] == before
 
 
 def test_it_listens_again_where_a_library_has_put_its_own_handler() -> None:
@@ -129,19 +139,21 @@ def test_it_listens_again_where_a_library_has_put_its_own_handler() -> None:
         assert interrupt.urgent
 
 
-def test_a_signal_is_noted_whoever_handles_it() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_is_noted_whoever_handles_it(number: int) -> None:
     with interruptible() as interrupt:
-        signal.signal(signal.SIGTERM, lambda number, frame: None)  # Ray's, of which Python has ignored what it raised
-        press(signal.SIGTERM)
+        signal.signal(number, lambda number, frame: None)  # Ray's, of which Python has ignored what it raised; Tune's
+        press(number)
         wait_until(lambda: interrupt.urgent, 30, "the signal to be noted")
         with pytest.raises(KeyboardInterrupt):
             interrupt.check()
 
 
-def test_only_ctrl_c_and_sigterm_are_noted_and_nothing_listens_afterwards(heard: list[int]) -> None:
-    threads = threading.active_count()
+def test_no_other_signal_is_noted_and_nothing_listens_afterwards() -> None:
+    threads, original = threading.active_count(), signal.signal(signal.SIGUSR2, lambda number, frame: None)
     with interruptible() as interrupt:
-        press(signal.SIGUSR1)
+        press(signal.SIGUSR2)
+    signal.signal(signal.SIGUSR2, original)
     assert not interrupt.requested  # the listener has ended, so it has read every signal
     assert signal.set_wakeup_fd(-1) == -1 and threading.active_count() == threads
 

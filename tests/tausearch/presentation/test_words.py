@@ -203,6 +203,7 @@ def test_a_full_disk_beneath_the_log_keeps_nothing_off_the_screen(
     [
         (signal.SIGINT, "interrupted"),
         (signal.SIGTERM, "stopped by SIGTERM"),
+        (signal.SIGUSR1, "stopped by SIGUSR1"),
         (signal.SIGPIPE, "stopped, as its output was closed"),
     ],
 )

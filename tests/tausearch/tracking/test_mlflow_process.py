@@ -33,9 +33,9 @@ import os, signal, time
 from tausearch.tracking.mlflow_process import MlflowProcess
 made = MlflowProcess()
 connection = made._connection()
-for stopped in (False, True):
-    if stopped:
-        os.kill(made._process.pid, signal.SIGTERM)
+for number in (None, signal.SIGTERM, signal.SIGUSR1):
+    if number is not None:
+        os.kill(made._process.pid, number)
         time.sleep(0.5)
     connection.send(("write", ()))
     connection.recv()  # it runs, and has no run to write

@@ -73,7 +73,7 @@ def see_page(name: str) -> str:
 def stopped_words(number: int) -> str:
     """Return what the signal that stopped a run means: SIGPIPE stands for an output that nobody reads any more."""
     words = {signal.SIGINT: "interrupted", signal.SIGPIPE: "stopped, as its output was closed"}
-    return words.get(signal.Signals(number), "stopped by SIGTERM")
+    return words.get(signal.Signals(number), f"stopped by {signal.Signals(number).name}")
 
 
 def omitted_columns_line(columns: int) -> str:

@@ -38,11 +38,3 @@ def interrupt() -> Iterator[Interrupt]:
 @pytest.fixture
 def run(spec: SearchSpec, tmp_path: Path) -> Run:
     return opened(spec, tmp_path)
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The signals that the driver sends to its own process for Tune."""
-    found: list[int] = []
-    monkeypatch.setattr("tausearch.execution.interrupt.os.kill", lambda pid, number: found.append(number))
-    return found

@@ -48,15 +48,36 @@ def left(
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGINT, "interrupted while Ray started"), (signal.SIGTERM, "stopped by SIGTERM while")]
+    ("number", "alone", "said"),
+    [
+        (signal.SIGINT, True, "interrupted while Ray started"),
+        (signal.SIGTERM, False, "stopped by SIGTERM while"),
+        (signal.SIGUSR1, False, "stopped by SIGUSR1 while"),
+    ],
 )
 def test_while_ray_starts_a_signal_ends_it_at_once(
-    number: int, said: str, world: World, interrupt: Interrupt, left: Callable[[], tuple[list[object], str]]
+    number: int,
+    alone: bool,
+    said: str,
+    world: World,
+    interrupt: Interrupt,
+    left: Callable[[], tuple[list[object], str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(Interrupt, "alone", alone)
     world.starting = lambda: interrupt.note_in_thread(number)
     ended, out = left()
     assert ended == ["raylet", 128 + number]
     assert said in out and "nothing that was finished is lost; continue with: " in out
+
+
+def test_ctrl_c_while_ray_starts_leaves_a_python_callers_process_and_ray_in_order(
+    run: Run, world: World, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver_module.Driver, "_exit_now", lambda *_: pytest.fail("the process ends"))
+    world.starting = lambda: interrupt.note_in_thread(signal.SIGINT)
+    assert drive(run).signal == signal.SIGINT
+    assert [each for each in world.did if isinstance(each, str)] == ["raylet watched", "ray is left"]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +85,7 @@ def test_while_ray_starts_a_signal_ends_it_at_once(
     [
         ("raylet died", 1, "stopped: Ray's own process on this machine (raylet) was killed or has died; nothing"),
         ("raylet died after SIGTERM", 143, "stopped by SIGTERM; Ray did not answer; nothing"),
+        ("raylet died after SIGUSR1", 138, "stopped by SIGUSR1; Ray did not answer; nothing"),
         ("stuck after SIGTERM", 143, "stopped by SIGTERM; Ray did not answer; nothing"),
     ],
 )
@@ -71,8 +93,8 @@ def test_a_driver_that_ray_blocks_leaves_at_once(
     event: str, code: int, said: str, world: World, interrupt: Interrupt, left: Callable[[], tuple[list[object], str]]
 ) -> None:
     def blocked(dispatcher: Dispatcher) -> None:
-        if event == "raylet died after SIGTERM":
-            interrupt.note(signal.SIGTERM)
+        if event.startswith("raylet died after "):
+            interrupt.note(signal.Signals[event.rpartition(" ")[2]])
         assert world.leave is not None and interrupt._leave is not None
         (interrupt._leave.function if event.startswith("stuck") else world.leave)()
 

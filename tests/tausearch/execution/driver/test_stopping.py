@@ -16,6 +16,7 @@ from tausearch.execution import Dispatcher, DriveOptions, Run
 from tausearch.execution.driver import _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Conclusion, Record, StorageError, TrialSummary, note_stopped
+from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
 from tests.tausearch.execution.driver.world import MlflowWriter, World, finish_one, on_cluster, tell, then
 from trainables.errors import InputError
@@ -33,7 +34,7 @@ def test_a_signal_that_ray_takes_stops_it_in_order(error: BaseException, number:
 
 
 def test_an_output_that_nobody_reads_any_more_stops_it_in_order(
-    run: Run, world: World, sent: list[int], monkeypatch: pytest.MonkeyPatch
+    run: Run, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
     def output_to(log_file: Path, screen_is: str, closed: Callable[[], None]) -> Iterator[TextIO]:
@@ -46,7 +47,7 @@ def test_an_output_that_nobody_reads_any_more_stops_it_in_order(
         yield io.StringIO()
 
     monkeypatch.setattr("tausearch.execution.driver.output_to", output_to)
-    assert drive(run).signal == signal.SIGPIPE and sent == [signal.SIGUSR1]
+    assert drive(run).signal == signal.SIGPIPE and world.told == [signal.SIGUSR1]
     assert run.directory.stopped_file.read_text() == "closed output\n"
 
 
@@ -79,17 +80,28 @@ def test_a_run_that_ends_while_it_is_stopped_was_not_stopped(
     assert (result.signal, result.out_of_time) == (None, False) and not run.directory.stopped_file.exists()
 
 
-def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World, sent: list[int]) -> None:
+def test_a_signal_is_noted_and_tune_told_in_its_next_step(run: Run, world: World) -> None:
     def interrupted(dispatcher: Dispatcher) -> None:
         world.on_step()
-        assert sent == []
+        assert world.told == []
         signal.raise_signal(signal.SIGINT)
         world.on_step()
 
     world.tune = interrupted
     before = signal.getsignal(signal.SIGINT)
-    assert drive(run).signal == signal.SIGINT and sent == [signal.SIGUSR1]
+    assert drive(run).signal == signal.SIGINT and world.told == [signal.SIGUSR1]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_signal_on_which_tune_stops_by_itself_stops_the_run(run: Run, world: World, interrupt: Interrupt) -> None:
+    def sent_by_slurm(dispatcher: Dispatcher) -> None:
+        finish_one(dispatcher)
+        signal.raise_signal(signal.SIGUSR1)
+        wait_until(lambda: interrupt.requested, 30, "the signal to be noted")
+
+    world.tune = sent_by_slurm
+    assert drive(run).signal == signal.SIGUSR1 and world.told == [signal.SIGUSR1]
+    assert run.directory.stopped_file.read_text() == "interrupted\n" and MlflowWriter.closed == [("KILLED", 8.0)]
 
 
 def test_when_the_time_is_up_no_trial_is_begun(run: Run, world: World) -> None:
@@ -114,6 +126,17 @@ def test_a_time_budget_that_ends_before_the_trials_starts_none(
     assert drive(on_cluster(run)).out_of_time
     did = [each[0] for each in world.did]
     assert during in did and left_out not in did
+
+
+def test_a_node_is_waited_for_no_longer_than_the_time_budget(run: Run, world: World, interrupt: Interrupt) -> None:
+    def starting() -> None:
+        world.check()
+        interrupt.deadline = 0.0
+        world.check()
+        pytest.fail("it waits on")
+
+    world.starting = starting
+    assert drive(on_cluster(run)).out_of_time and not interrupt.requested
 
 
 def test_the_handlers_of_signals_are_ours_again_once_ray_has_started(run: Run, world: World) -> None:
@@ -163,9 +186,9 @@ def test_a_signal_counts_before_the_time_budget(run: Run, interrupt: Interrupt) 
     assert MlflowWriter.closed == [("KILLED", float("inf"))]
 
 
-def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World, sent: list[int]) -> None:
+def test_the_time_budget_is_checked_in_every_step_of_tune(run: Run, world: World) -> None:
     world.tune = lambda dispatcher: world.on_step()
-    assert drive(run, DriveOptions(time_budget=60.0)).out_of_time is False and sent == []
+    assert drive(run, DriveOptions(time_budget=60.0)).out_of_time is False and world.told == []
     assert MlflowWriter.closed[0][0] == "KILLED", "nothing of it is over"
 
 
@@ -176,7 +199,7 @@ def test_a_storage_that_is_full_ends_it_with_the_command_that_goes_on(run: Run, 
     assert MlflowWriter.closed == [("KILLED", 5.0)]
 
 
-def test_a_storage_that_goes_away_stops_tune(run: Run, world: World, sent: list[int]) -> None:
+def test_a_storage_that_goes_away_stops_tune(run: Run, world: World) -> None:
     def lost(dispatcher: Dispatcher) -> None:
         finish_one(dispatcher)
         run.directory.spec_file.unlink()
@@ -185,7 +208,7 @@ def test_a_storage_that_goes_away_stops_tune(run: Run, world: World, sent: list[
     world.tune = lost
     with pytest.raises(StorageError, match="is gone"):
         drive(run)
-    assert sent == [signal.SIGUSR1]
+    assert world.told == [signal.SIGUSR1]
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(errno.ENOENT, "not there"), RuntimeError("broken")])
@@ -216,6 +239,7 @@ def test_a_cluster_that_cannot_run_trials_leaves_the_run_as_it_was(run: Run, wor
         (0.0, None, "as the time budget is used up"),
         (0.0, signal.SIGINT, "on Ctrl-C"),
         (0.0, signal.SIGTERM, "on SIGTERM"),
+        (0.0, signal.SIGUSR1, "on SIGUSR1"),
     ],
 )
 def test_what_stops_it_is_said(budget: float | None, number: int | None, why: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ class World:
         answered: Whether all nodes have answered before a process of a trial has started.
         processes: The number of trials at a time that the driver told Ray's start.
         own_ray: Whether the driver told Tune that it has started Ray.
+        told: The signals that Tune's handler was told, which stop it.
+        check: What ends the wait for a node.
         on_step: What the driver has Tune call whenever it goes round.
     """
 
@@ -51,17 +54,27 @@ class World:
         self.processes = 0
         self.own_ray: bool | None = None
         self.on_step: Callable[[], None] = lambda: None
+        self.told: list[int] = []
+        self.check: Callable[[], None] = lambda: None
         self.leave: Callable[[], None] | None = None
 
     @contextmanager
     def ray_session(
-        self, kinds: Sequence[Resources], address: str | None, *, processes: int, say: Callable[[str], None]
+        self,
+        kinds: Sequence[Resources],
+        address: str | None,
+        *,
+        processes: int,
+        say: Callable[[str], None],
+        check: Callable[[], None],
     ) -> Iterator[None]:
         self.did.append(("ray", kinds, address))
-        self.processes = processes
+        self.processes, self.check = processes, check
         self.starting()
-        yield
-        self.did.append("ray is left")
+        try:
+            yield
+        finally:
+            self.did.append("ray is left")
 
     @contextmanager
     def raylet_watched(self, leave: Callable[[], None]) -> Iterator[None]:
@@ -106,6 +119,7 @@ class World:
         own_ray: bool,
     ) -> None:
         self.own_ray = own_ray
+        signal.signal(signal.SIGUSR1, lambda number, frame: self.told.append(number))
         if self.answered:
             on_step()
         self.did.append("a process has started")
