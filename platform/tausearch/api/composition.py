@@ -252,7 +252,7 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
     """Compose and register anew what MLflow lacks of a run's registered compositions. May raise any error of MLflow.
 
     Raises:
-        InputError: If task vectors, images or the backbone are no longer where they were.
+        InputError: If task vectors, images or the backbone are no longer where they were, or are others by now.
     """
     lost = [
         result
@@ -262,8 +262,27 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
     for result in lost:
         require_runs_current(storage, result.runs)
         pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
+        _require_measured(pools, result)
         with _exported(pools, result) as folder:
             register_model(spec, storage, result.label, folder)
+
+
+def _require_measured(pools: Pools, result: CompositionResult) -> None:
+    """Refuse vectors with other accuracies than a result: a run was trained again, or a relative path leads elsewhere.
+
+    Raises:
+        InputError: If so.
+    """
+    merge = MergeConfig(result.label, result.weights, result.rule, result.rule_parameters)
+    with LongWork() as work:
+        left = _without_forgotten(pools, result)
+        now = models.evaluate(left, merge, work.start(result.label, left.tasks * len(left.by_seed)))
+    if now.accuracies != result.accuracies:
+        was, got = (each.summary()[TEST.final_accuracy].text() for each in (result, now))
+        raise InputError(
+            f"{result.label}: {', '.join(result.runs)} gave {was} and now give {got}, so it is not registered again;"
+            " compose it again with --register"
+        )
 
 
 def _merge(request: ComposeRequest, pools: Pools) -> MergeConfig:
@@ -441,9 +460,15 @@ def _register(
 def _exported(pools: Pools, result: CompositionResult) -> Iterator[Path]:
     """Yield a folder with the registered forms of a composition, for as long as the block runs."""
     forms = result.registered or ()
-    if result.removal is not None and result.removal.retrained is None:
-        pools = models.reduced(pools, Removal(pools.benchmark.spec.task_classes, result.removal.forgotten))
+    pools = _without_forgotten(pools, result)
     with LongWork() as work, TemporaryDirectory() as folder:
         model = Path(folder) / "model"
         models.export(model, forms, pools, result, work.start("register", len(forms) * len(pools.by_seed)))
         yield model
+
+
+def _without_forgotten(pools: Pools, result: CompositionResult) -> Pools:
+    """Return what a result composes of its sources: after `--forget` the tasks and classes that are left."""
+    if result.removal is None or result.removal.retrained is not None:
+        return pools
+    return models.reduced(pools, Removal(pools.benchmark.spec.task_classes, result.removal.forgotten))

@@ -10,6 +10,7 @@ import sys
 import warnings
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,6 +31,7 @@ from tausearch.models import (
     CompositionResult,
     EvaluationResult,
     VectorSource,
+    describe_run,
     export,
     find_source,
     read_compositions,
@@ -351,10 +353,36 @@ def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_sam
     monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
     monkeypatch.setattr(composition, "is_registered", lambda spec, storage, label: label == "there")
     monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: (runs, request.seeds))
+    monkeypatch.setattr(composition, "_require_measured", lambda pools, result: None)
     monkeypatch.setattr(composition, "_exported", lambda pools, result: nullcontext((pools, result)))
     monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2:]))
     composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
     assert done == [("lost", ((("ita:1", "iel:2"), (1,)), results[1]))]
+
+
+@pytest.mark.parametrize("options", [{"rule": "dare", "density": 0.5}, {"forget": ["class:3"]}])
+def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
+    options: dict[str, Any], made: Storage, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    describe_run(made.run("ita"))
+    shutil.copytree(made.run("ita").artifacts, tmp_path / "v")
+    monkeypatch.chdir(tmp_path)
+    result = compose(["./v:1,2", "ita:3"], **options, seeds=[0], storage=made.root).result
+    done: list[str] = []
+    lost = result.model_copy(update={"registered": ("vectors",)})
+    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: [lost])
+    monkeypatch.setattr(composition, "is_registered", lambda *_: False)
+    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
+    register = partial(composition.register_again, read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
+    register()
+    assert done == [result.label]
+    other = made.run("full")
+    for task in (1, 2):  # as another folder of the same relative path
+        shutil.rmtree(tmp_path / "v" / "seed_0" / f"task_{task}")
+        shutil.copytree(other.artifacts / "seed_0" / f"task_{task}", tmp_path / "v" / "seed_0" / f"task_{task}")
+    with pytest.raises(InputError, match=r"v:1,2, ita:3 gave .* and now give .*; compose it again with --register$"):
+        register()
+    assert done == [result.label]
 
 
 def test_what_is_wrong_with_any_run_is_said_before_images_are_read_or_the_first_is_evaluated(
