@@ -6,6 +6,7 @@ Every function may raise any error of MLflow, and finds a composition by its fin
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from collections.abc import Mapping
@@ -114,12 +115,16 @@ def _model_of(spec: RunSpec) -> str:
 
 
 def _content_of(folder: Path) -> str:
-    """Return a digest of the names and weights of an exported folder; other files have versions of libraries, too."""
+    """Return a digest of the weights in an exported folder; all else may differ, such as versions of libraries."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.safetensors")):
-        with path.open("rb") as file:
-            weights = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.relative_to(folder).as_posix()} {weights}\n".encode())
+        with path.open("rb") as file:  # length of the header, header, values; torch is not imported for it
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            values = hashlib.file_digest(file, "sha256").hexdigest()
+        tensors = {name: each for name, each in header.items() if name != "__metadata__"}  # which has no fixed order
+        digest.update(
+            f"{path.relative_to(folder).as_posix()} {json.dumps(tensors, sort_keys=True)} {values}\n".encode()
+        )
     return digest.hexdigest()
 
 

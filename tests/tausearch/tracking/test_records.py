@@ -11,6 +11,8 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from tausearch.runs import AnySpec, DataFacts, SearchSpec, Storage
 from tausearch.tracking import (
@@ -144,8 +146,8 @@ def test_other_weights_of_a_composition_become_another_version(
     file = tmp_path / "model" / "timm" / "model.safetensors"
     file.parent.mkdir(parents=True)
     numbers: list[int] = []
-    for weights, accuracy in (("a", 48.0), ("b", 93.0), ("b", 93.0), ("c", 20.0), ("c", 20.0)):
-        file.write_text(weights)
+    for number, (weight, accuracy) in enumerate(((1.0, 48.0), (2.0, 93.0), (2.0, 93.0), (3.0, 20.0), (3.0, 20.0))):
+        save_file({"w": torch.full((2,), weight)}, file, metadata={"number": str(number)})  # which is no weight
         track_composition(final, storage, "mine", {"test/final_accuracy/mean": accuracy}, {})
         numbers.append(compositions.register_model(final, storage, "mine", tmp_path / "model").number)
     assert numbers == [1, 2, 2, 3, 3] and client.best == "2"
