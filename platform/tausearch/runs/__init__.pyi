@@ -85,6 +85,7 @@ from .protocol import (
     protocol_of as protocol_of,
     shown_benchmark as shown_benchmark,
     shown_benchmarks as shown_benchmarks,
+    with_one_slash as with_one_slash,
     without_folder_paths as without_folder_paths,
 )
 from .racing import Verdict as Verdict, race as race, verdict as verdict

@@ -135,6 +135,11 @@ class Resources(Strict):
         return f"precision auto: {'the GPUs have bf16' if precision == 'bf16' else 'a GPU may lack bf16'}"
 
 
+def with_one_slash(benchmark: str) -> str:
+    """Return the name of a benchmark without the second slash in `folder://PATH`, which earlier versions kept."""
+    return re.sub("^(folder:|parquet:)//(?!/)", r"\1/", benchmark)
+
+
 def shown_benchmark(text: str) -> str:
     """Return the name of a benchmark for figures and papers, without the path of its folder, cut where it is long."""
     shown = without_folder_paths(text)

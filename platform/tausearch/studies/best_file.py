@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, FiniteFloat, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, FiniteFloat, PrivateAttr, ValidationError, model_validator
 
 from checked_input.fields import require_argument
 from checked_input.names import choices
@@ -37,6 +37,7 @@ from tausearch.runs import (
     read_status,
     replace_text,
     titles_of,
+    with_one_slash,
 )
 from trainables.data import BENCHMARKS, reference, split_references
 from trainables.errors import InputError, faults_of
@@ -135,7 +136,7 @@ class BestFile(Strict):
     """
 
     schema_version: Literal[1]
-    benchmark: str
+    benchmark: Annotated[str, AfterValidator(with_one_slash)]
     method: str
     hyperparameters: dict[str, ScalarField]
     protocol: ExperimentProtocol

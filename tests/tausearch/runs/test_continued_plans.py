@@ -19,6 +19,7 @@ from tausearch.runs import (
     read_spec,
 )
 from tausearch.runs.creation import make_run_directory
+from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
 from trainables.metrics import average_accuracy
@@ -79,6 +80,14 @@ def test_a_copy_of_the_images_makes_no_other_run_and_other_numbers_of_them_do(sp
     fewer = data.model_copy(update={"evaluation": 2})
     first, copy, other = (spec.model_copy(update={"data": each}) for each in (data, copied, fewer))
     assert changed_fields(first, copy) == [] and changed_fields(first, other) == ["data.evaluation was 3, is now 2"]
+
+
+def test_a_folder_that_an_earlier_version_named_with_two_slashes_is_the_same(spec: SearchSpec) -> None:
+    older, now = (spec.model_copy(update={"benchmark": f"folder:{slashes}a/b?tasks=2"}) for slashes in ("//", "/"))
+    assert changed_fields(older, now) == [] and len(changed_fields(older, spec)) == 1
+    final, other = (final_spec(spec, tuned_on=each.benchmark) for each in (older, now))
+    assert changed_fields(final, other) == []
+    assert unsearched_best_file(older).is_on("folder:/a/b?tasks=2")
 
 
 def test_a_final_run_with_other_seeds_is_told_by_these_alone(spec: SearchSpec) -> None:

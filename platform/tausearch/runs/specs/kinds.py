@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tausearch.runs.protocol import with_one_slash
 from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.specs.search import SearchSpec
@@ -44,6 +45,8 @@ def changed_fields(earlier: RunSpec, now: RunSpec) -> list[str]:
     if old.get("warm_start") != new.get("warm_start"):
         before, after = _origins(earlier), _origins(now)
         old["warm_start"], new["warm_start"] = before, f"{after}, with other values" if before == after else after
+    for flat in (old, new):
+        flat |= {key: with_one_slash(flat[key]) for key in ("benchmark", "tuned_on") if flat.get(key)}
     pairs = {key: (old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])}
     differ = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     return [
