@@ -189,7 +189,7 @@ class Driver:
         interrupt, watch, display = session.interrupt, session.watch, session.display
 
         def exit_at_start(number: int) -> None:
-            if number == signal.SIGINT and not interrupt.alone:
+            if number != signal.SIGTERM and not interrupt.alone:
                 return  # the process is that of a caller in Python, with work of its own
             self._exit_now(session, f"{stopped_words(number)} while Ray started", 128 + number)
 

@@ -26,7 +26,7 @@ class Interrupt:
         time_budget: Seconds after which Tune is stopped as by Ctrl-C; None for no limit.
 
     Attributes:
-        alone: Whether this process has no other work than the run, so that Ctrl-C may end it.
+        alone: Whether this process has no other work than the run, so that any signal may end it.
         signal: Number of the first signal that came; None before.
         stopped: Whether Tune must stop for a reason of the driver.
         protected: Whether Ray starts or results are being written, so that a second signal raises nothing.

@@ -52,7 +52,7 @@ def left(
     [
         (signal.SIGINT, True, "interrupted while Ray started"),
         (signal.SIGTERM, False, "stopped by SIGTERM while"),
-        (signal.SIGUSR1, False, "stopped by SIGUSR1 while"),
+        (signal.SIGUSR1, True, "stopped by SIGUSR1 while"),
     ],
 )
 def test_while_ray_starts_a_signal_ends_it_at_once(
@@ -71,12 +71,13 @@ def test_while_ray_starts_a_signal_ends_it_at_once(
     assert said in out and "nothing that was finished is lost; continue with: " in out
 
 
-def test_ctrl_c_while_ray_starts_leaves_a_python_callers_process_and_ray_in_order(
-    run: Run, world: World, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR1])
+def test_what_kills_nobody_leaves_a_python_callers_process_and_ray_in_order_while_ray_starts(
+    number: int, run: Run, world: World, interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver_module.Driver, "_exit_now", lambda *_: pytest.fail("the process ends"))
-    world.starting = lambda: interrupt.note_in_thread(signal.SIGINT)
-    assert drive(run).signal == signal.SIGINT
+    world.starting = lambda: interrupt.note_in_thread(number)
+    assert drive(run).signal == number
     assert [each for each in world.did if isinstance(each, str)] == ["raylet watched", "ray is left"]
 
 
