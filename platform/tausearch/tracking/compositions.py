@@ -69,31 +69,33 @@ def track_composition(
 def is_registered(spec: RunSpec, storage: Storage, label: str) -> bool:
     """Whether a composition is a version of a registered model."""
     client, _, run = _find(spec, storage, label)
-    return run is not None and _version_of(client, run, _model_of(spec)) is not None
+    return run is not None and bool(_versions_of(client, run, _model_of(spec)))
 
 
 def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) -> Version:
     """Return the version of its benchmark's registered model that a composition is; it becomes one if it is none.
 
-    It becomes another one where its newest version has other files, as of other code or forms. `track_composition` has
+    It becomes another one where its versions have other files, as of other code or forms. `track_composition` has
     written the composition. The exported `folder` becomes an artifact of the composition's run.
     """
     client, _, run = _find(spec, storage, label)
     assert run is not None, "a composition is written before it is registered"
-    version, content = _version_of(client, run, _model_of(spec)), _content_of(folder)
-    model = _model_of(spec) if version is None else version.name
-    if version is None or version.tags.get(_CONTENT_TAG) != content:
+    removed, accuracy = run.data.tags.get(REMOVED_TAG), run.data.metrics[f"{TEST.final_accuracy}/mean"]
+    tag = (ACCURACY_TAG, f"{accuracy:.6g}") if removed is None else (REMOVED_TAG, removed)
+    made, content = _versions_of(client, run, _model_of(spec)), _content_of(folder)
+    model = made[0].name if made else _model_of(spec)
+    version = next((each for each in made if each.tags.get(_CONTENT_TAG) == content), None)
+    if version is None:
         if not client.search_registered_models(f"name = '{model}'"):
             client.create_registered_model(model)
-        place = _FOLDER if version is None else f"{_FOLDER}-{int(version.version) + 1}"  # not in place of its files
+        place = f"{_FOLDER}-{content[:8]}" if made else _FOLDER  # not in place of the files of another
         client.log_artifacts(run.info.run_id, str(folder), place)
-        version = client.create_model_version(model, f"{run.info.artifact_uri}/{place}", run.info.run_id)
-        client.set_model_version_tag(model, version.version, _CONTENT_TAG, content)
-    removed = run.data.tags.get(REMOVED_TAG)
-    accuracy = run.data.metrics[f"{TEST.final_accuracy}/mean"]
-    tag = (ACCURACY_TAG, f"{accuracy:.6g}") if removed is None else (REMOVED_TAG, removed)
-    client.set_model_version_tag(model, version.version, *tag)
-    return Version(model, int(version.version), _mark_best(client, model) == int(version.version))
+        tags = {_CONTENT_TAG: content, **dict([tag])}  # at once: a version without them is not known as ours
+        version = client.create_model_version(model, f"{run.info.artifact_uri}/{place}", run.info.run_id, tags)
+    else:
+        client.set_model_version_tag(version.name, version.version, *tag)
+    best = _mark_best(client, version.name) == int(version.version)
+    return Version(version.name, int(version.version), best)
 
 
 def _find(spec: RunSpec, storage: Storage, label: str) -> tuple[Any, str, Any]:
@@ -128,15 +130,15 @@ def _content_of(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _version_of(client: Any, run: Any, model: str) -> Any:
-    """Return the newest version of a registered model that a run is, else None; the model may have been renamed.
+def _versions_of(client: Any, run: Any, model: str) -> list[Any]:
+    """Return the versions of a registered model that a run is, the newest first; the model may have been renamed.
 
     A version that a user has made of the run has none of our tags. Copies, as MLflow makes them to promote one, have.
     """
     found = client.search_model_versions(f"run_id = '{run.info.run_id}'")
     ours = [each for each in found if each.name == model or {ACCURACY_TAG, REMOVED_TAG} & each.tags.keys()]
     made = [each for each in ours if not each.source.startswith("models:/")]
-    return min(made, key=lambda each: (each.name != model, -int(each.version)), default=None)
+    return sorted(made, key=lambda each: (each.name != model, -int(each.version)))
 
 
 def _mark_best(client: Any, model: str) -> int | None:

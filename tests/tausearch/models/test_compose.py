@@ -369,7 +369,9 @@ def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
     monkeypatch.chdir(tmp_path)
     result = compose(["./v:1,2", "ita:3"], **options, seeds=[0], storage=made.root).result
     done: list[str] = []
-    lost = result.model_copy(update={"registered": ("vectors",)})
+    (first, *others), images = result.accuracies[0], result.test_images[0]
+    moved = (first + 100 / images, *others)  # an image that other hardware answers otherwise
+    lost = result.model_copy(update={"registered": ("vectors",), "accuracies": (moved,)})
     monkeypatch.setattr(composition.models, "read_compositions", lambda directory: [lost])
     monkeypatch.setattr(composition, "is_registered", lambda *_: False)
     monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
@@ -380,7 +382,9 @@ def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
     for task in (1, 2):  # as another folder of the same relative path
         shutil.rmtree(tmp_path / "v" / "seed_0" / f"task_{task}")
         shutil.copytree(other.artifacts / "seed_0" / f"task_{task}", tmp_path / "v" / "seed_0" / f"task_{task}")
-    with pytest.raises(InputError, match=r"v:1,2, ita:3 gave .* and now give .*; compose it again with --register$"):
+    with pytest.raises(
+        InputError, match=r"v:1,2, ita:3 gave .* on task 1 .* and now give .*; compose it again with --register$"
+    ):
         register()
     assert done == [result.label]
 

@@ -69,6 +69,7 @@ class Versions(Registry):
     def __init__(self, store: Store) -> None:
         super().__init__({})
         self.store, self.made, self.promoted = store, list[Any](), list[Any]()
+        self.loses_answers = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
@@ -87,10 +88,12 @@ class Versions(Registry):
     def log_artifacts(self, run: str, folder: str, place: str) -> None:
         self.store.runs[run].info.artifact_uri, self.place = "artifacts", place
 
-    def create_model_version(self, model: str, source: str, run: str) -> Any:
+    def create_model_version(self, model: str, source: str, run: str, tags: dict[str, str]) -> Any:
         assert source == f"artifacts/{self.place}"
         number = str(len(self.made) + 1)
-        self.made.append(SimpleNamespace(name=model, version=number, run_id=run, source=source, tags={}))
+        self.made.append(SimpleNamespace(name=model, version=number, run_id=run, source=source, tags=tags))
+        if self.loses_answers:
+            raise ConnectionError
         return self.made[-1]
 
     def set_model_version_tag(self, model: str, version: str, name: str, value: str) -> None:
@@ -146,13 +149,28 @@ def test_other_weights_of_a_composition_become_another_version(
     file = tmp_path / "model" / "timm" / "model.safetensors"
     file.parent.mkdir(parents=True)
     numbers: list[int] = []
-    for number, (weight, accuracy) in enumerate(((1.0, 48.0), (2.0, 93.0), (2.0, 93.0), (3.0, 20.0), (3.0, 20.0))):
+    composed = ((1.0, 48.0), (2.0, 93.0), (2.0, 93.0), (3.0, 20.0), (3.0, 20.0), (2.0, 93.0))
+    for number, (weight, accuracy) in enumerate(composed):
         save_file({"w": torch.full((2,), weight)}, file, metadata={"number": str(number)})  # which is no weight
         track_composition(final, storage, "mine", {"test/final_accuracy/mean": accuracy}, {})
         numbers.append(compositions.register_model(final, storage, "mine", tmp_path / "model").number)
-    assert numbers == [1, 2, 2, 3, 3] and client.best == "2"
-    assert [each.source for each in client.made] == ["artifacts/model", "artifacts/model-2", "artifacts/model-3"]
+    assert numbers == [1, 2, 2, 3, 3, 2] and client.best == "2", "of equal weights there is one version"
+    assert client.made[0].source == "artifacts/model" and len({each.source for each in client.made}) == 3
     assert [each.tags["final_accuracy"] for each in client.made] == ["48", "93", "20"]
+
+
+def test_a_version_whose_answer_was_lost_is_found_again(
+    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
+    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    track_composition(final, storage, "mine", {"test/final_accuracy/mean": 48.0}, {})
+    client.loses_answers = True
+    with pytest.raises(ConnectionError):
+        compositions.register_model(final, storage, "mine", tmp_path)
+    assert client.made[0].tags["final_accuracy"] == "48", "or the model's best version may be another one"
+    client.loses_answers = False
+    assert compositions.register_model(final, storage, "mine", tmp_path).number == len(client.made) == 1
 
 
 @pytest.mark.parametrize(
