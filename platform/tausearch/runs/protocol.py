@@ -136,8 +136,8 @@ class Resources(Strict):
 
 
 def with_one_slash(benchmark: str) -> str:
-    """Return the name of a benchmark without the second slash in `folder://PATH`, which earlier versions kept."""
-    return re.sub("^(folder:|parquet:)//(?!/)", r"\1/", benchmark)
+    """Return one name or several without the second slash in `folder://PATH`, which earlier versions kept."""
+    return re.sub("(^|,)(folder:|parquet:)//(?!/)", r"\1\2/", benchmark)
 
 
 def shown_benchmark(text: str) -> str:

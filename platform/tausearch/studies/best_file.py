@@ -143,7 +143,7 @@ class BestFile(Strict):
     selection: Selection | None
     versions: dict[str, str]
     left_out: tuple[str, ...] = ()
-    benchmarks: Annotated[dict[str, ExperimentProtocol], UNUSED] = {}
+    benchmarks: Annotated[dict[Annotated[str, AfterValidator(with_one_slash)], ExperimentProtocol], UNUSED] = {}
     device: Annotated[str | None, UNUSED] = None
     _file: Path | None = PrivateAttr(None)  # that it was read from
 

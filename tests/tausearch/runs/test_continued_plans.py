@@ -88,6 +88,9 @@ def test_a_folder_that_an_earlier_version_named_with_two_slashes_is_the_same(spe
     final, other = (final_spec(spec, tuned_on=each.benchmark) for each in (older, now))
     assert changed_fields(final, other) == []
     assert unsearched_best_file(older).is_on("folder:/a/b?tasks=2")
+    assert list(older.model_copy(update={"data": DataFacts(digest="0", train=1, evaluation=1)}).images) == [
+        now.benchmark
+    ]
 
 
 def test_a_final_run_with_other_seeds_is_told_by_these_alone(spec: SearchSpec) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -25,6 +26,7 @@ from tausearch.runs import (
     StopRule,
     Storage,
     beside_bounds,
+    changed_fields,
     read_spec,
     read_status,
     titles_of,
@@ -117,6 +119,24 @@ def test_a_search_does_not_go_on_with_other_images_on_one_of_its_benchmarks(tmp_
         resume_with(ResumeRequest(spec.name, storage=tmp_path))
     with pytest.raises(InputError, match=f"^run '{spec.name}': {now}; bring back"):
         planned(tmp_path, epochs=None, name=spec.name, resume_if_exists=True)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_folders_that_an_earlier_version_named_with_two_slashes_are_the_same(tmp_path: Path, place: int) -> None:
+    spec = planned(tmp_path)
+    replaced = list(spec.parts)[place]
+
+    def named(slashes: str, **changes: Any) -> MultiSearchSpec:
+        names = {name: f"folder:{slashes}a/b" if name == replaced else name for name in spec.parts}
+        parts = {names[name]: each.model_copy(update=changes) for name, each in spec.parts.items()}
+        return spec.model_copy(update={"benchmark": ",".join(parts), "parts": parts})
+
+    older, now = named("//"), named("/")
+    assert changed_fields(older, now) == []
+    steps = spec.parts[replaced].steps
+    assert f"parts.folder:/a/b.steps was {steps}, is now 9" in changed_fields(older, named("/", steps=9))
+    assert [*older.images] == [*now.images]
+    assert unsearched_best_file(older).is_on("folder:/a/b")
 
 
 def test_data_that_has_moved_is_found_on_each_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from checked_input import ranges
 from checked_input.schema import Strict
 from tausearch.runs.parts.scores import LABELS, LOWEST, Across
-from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark
+from tausearch.runs.protocol import DataFacts, ExperimentProtocol, shown_benchmark, with_one_slash
 from tausearch.runs.specs.run import Role, RunSpec, ValueLabels
 from tausearch.runs.specs.search import SearchSpec, SpecOfSearch
 from trainables.task_names import NamedTask
@@ -57,7 +57,7 @@ class MultiSearchSpec(SearchSpec):
     @property
     def images(self) -> Mapping[str, DataFacts]:
         """The benchmarks to their images, where these are known."""
-        return {name: part.data for name, part in self.parts.items() if part.data is not None}
+        return {with_one_slash(name): part.data for name, part in self.parts.items() if part.data is not None}
 
     @property
     def accuracy_resolution(self) -> float:

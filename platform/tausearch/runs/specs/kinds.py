@@ -32,6 +32,7 @@ _HOW = {
 
 def changed_fields(earlier: RunSpec, now: RunSpec) -> list[str]:
     """Return the differences that make two runs different, such as `trials was 12, is now 24`; not machine or paths."""
+    earlier, now = map(_named_as_now, (earlier, now))
     follows = {"trials"} if isinstance(earlier, FinalSpec) else set()  # from seeds and class orders, which are named
     hidden: dict[str, Any] = dict.fromkeys((*_HOW, *follows), True)
     hidden["data"] = _hidden_of(earlier, now)
@@ -45,8 +46,6 @@ def changed_fields(earlier: RunSpec, now: RunSpec) -> list[str]:
     if old.get("warm_start") != new.get("warm_start"):
         before, after = _origins(earlier), _origins(now)
         old["warm_start"], new["warm_start"] = before, f"{after}, with other values" if before == after else after
-    for flat in (old, new):
-        flat |= {key: with_one_slash(flat[key]) for key in ("benchmark", "tuned_on") if flat.get(key)}
     pairs = {key: (old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new])}
     differ = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
     return [
@@ -54,6 +53,16 @@ def changed_fields(earlier: RunSpec, now: RunSpec) -> list[str]:
         for key, (before, after) in differ.items()
         if not key.startswith("parts.") or differ.get(_of_the_whole(key)) != (before, after)
     ]
+
+
+def _named_as_now(spec: RunSpec) -> RunSpec:
+    """Return a specification with the names that its benchmarks have in this version."""
+    names: dict[str, Any] = {
+        key: with_one_slash(name) for key in ("benchmark", "tuned_on") if (name := getattr(spec, key, None))
+    }
+    if parts := getattr(spec, "parts", None):
+        names["parts"] = {with_one_slash(name): part for name, part in parts.items()}
+    return spec.model_copy(update=names)
 
 
 def _of_the_whole(key: str) -> str:

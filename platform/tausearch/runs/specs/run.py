@@ -17,7 +17,7 @@ from checked_input.yaml_text import yaml_of
 from search_spaces import Scalar
 from search_spaces.schema import Choices, Dimension
 from tausearch.runs.directories import RunDirectory
-from tausearch.runs.protocol import DataFacts, ExperimentProtocol, Resources
+from tausearch.runs.protocol import DataFacts, ExperimentProtocol, Resources, with_one_slash
 from tausearch.runs.storage import DEFAULT_CACHE_SIZE, replace_text
 from trainables.config import Purpose, TrialConfig
 from trainables.metrics import MetricNames, names_of
@@ -144,7 +144,7 @@ class RunSpec(Strict):
     @property
     def images(self) -> Mapping[str, DataFacts]:
         """The benchmarks of the run to their images, where these are known."""
-        return {} if self.data is None else {self.benchmark: self.data}
+        return {} if self.data is None else {with_one_slash(self.benchmark): self.data}
 
     @property
     def accuracy_resolution(self) -> float:
