@@ -167,12 +167,14 @@ def _notes(comparisons: Sequence[Comparison]) -> Iterator[str]:
 def _usual_figure(storage: Storage, campaign: str, benchmarks: Sequence[str]) -> Path:
     """Return the file of a picture that no option names, another one for each choice of runs.
 
-    Its name ends in a digest where it does not tell all that was chosen: of paths, other scripts, and many benchmarks.
+    Its name ends in a digest where it does not tell all that was chosen: of paths, long names, other scripts, and many
+    benchmarks.
     """
     of = [*([f"campaign-{campaign}"] if campaign else []), *map(shown_benchmark, benchmarks)]
     path = storage.comparison_figure
     stem, whole = file_name("-".join([path.stem, *of])), " ".join(benchmarks)
-    if "/" in whole or not whole.isascii() or len(stem) > _LONGEST_STEM:
+    cut = any(shown_benchmark(each) != each for each in benchmarks)
+    if cut or not whole.isascii() or len(stem) > _LONGEST_STEM:
         stem = f"{stem[:_LONGEST_STEM]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
     return path.with_stem(stem)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,22 +112,20 @@ def read_final_runs(storage: Storage) -> tuple[list[FinalRunResults], list[Final
 def latest_per_key(runs: Iterable[FinalRunResults], key: Callable[[FinalRunResults], Any]) -> list[FinalRunResults]:
     """Return one run for each key: the one with the most finished seeds, and of equals the newest.
 
-    A run of an earlier choice of its search does not take the place of one of the present choice. Runs come oldest
-    first, and so do those that are returned.
+    Of equals of one search, a run of an earlier choice does not take the place of one of the present choice. Runs come
+    oldest first, and so do those that are returned.
     """
-    best: dict[str, FinalRunResults] = {}
-    for run in runs:
-        name = repr(key(run))
-        if name not in best or _goes_before(run, best[name]):
-            best.pop(name, None)  # else a newer run would keep the place of the older one
-            best[name] = run
-    return list(best.values())
+    groups: dict[str, list[tuple[int, FinalRunResults]]] = {}
+    for place, run in enumerate(runs):
+        groups.setdefault(repr(key(run)), []).append((place, run))
+    return [run for _, run in sorted(map(_latest, groups.values()), key=lambda found: found[0])]
 
 
-def _goes_before(newer: FinalRunResults, older: FinalRunResults) -> bool:
-    if newer.accuracy.seeds != older.accuracy.seeds:
-        return newer.accuracy.seeds > older.accuracy.seeds
-    return newer.spec.source != older.spec.source or not newer.choice_remark or bool(older.choice_remark)
+def _latest(runs: Sequence[tuple[int, FinalRunResults]]) -> tuple[int, FinalRunResults]:
+    most = max(run.accuracy.seeds for _, run in runs)
+    equals = [(place, run) for place, run in runs if run.accuracy.seeds == most]
+    present = {run.spec.source for _, run in equals if not run.choice_remark}
+    return [each for each in equals if not each[1].choice_remark or each[1].spec.source not in present][-1]
 
 
 def describe(settings: dict[str, Scalar]) -> str:

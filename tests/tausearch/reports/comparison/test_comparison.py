@@ -264,6 +264,8 @@ def test_own_images_are_named_like_any_benchmark_that_has_a_run(
     assert "own-0" in said and f"\npicture  {storage.root}/compare-folder-birds-" in said
     pictures = {_usual_figure(storage, "", [name]).name for name in (own, *others)}
     assert len(pictures) == 4, "each benchmark has a picture of its own"
+    long = [f"my_images:{'x' * 100}{end}" for end in "ab"]
+    assert len({_usual_figure(storage, "", [name]) for name in long}) == 2, "a long name is cut"
     assert _usual_figure(storage, "", ["digits?epochs=1"]).name == "compare-digits-epochs-1.png"
     assert not storage.comparison_figure.exists(), "the picture of all benchmarks"
 
@@ -608,5 +610,6 @@ def test_a_run_of_an_earlier_choice_does_not_replace_one_of_the_present_choice(s
     assert first is not None and all(later)
     second, third = (replace(run, choice_remark="does not train ...") for run in later if run is not None)
     other = replace(second, spec=second.spec.model_copy(update={"source": "another-search"}))
-    found = [latest_per_key(runs, lambda _: "") for runs in ([first, second], [second, third], [first, other])]
-    assert found == [[first], [third], [other]]
+    between = replace(first, spec=other.spec)
+    several = ([first, second], [second, third], [first, other], [first, between, second])
+    assert [latest_per_key(runs, lambda _: "") for runs in several] == [[first], [third], [other], [between]]
