@@ -127,7 +127,9 @@ def as_markdown(tables: Sequence[Table]) -> str:
 
 def as_latex(tables: Sequence[Table]) -> str:
     """Return one LaTeX table with a caption per table, for the package booktabs."""
-    body = "\n".join(_latex(table) for table in tables)
+    names = {text for table in tables for text in (table.title, *table.header, *(row[0] for row in table.texts))}
+    short = len(set(map(without_folder_paths, names))) == len(names)  # else two benchmarks would have one name
+    body = "\n".join(_latex(table, short) for table in tables)
     head = ["% needs \\usepackage{booktabs}", *([_BEYOND] if r"\beyondlatin" in body else [])]
     return "\n".join([*head, body])
 
@@ -210,13 +212,10 @@ def _markdown(table: Table) -> str:
     return "\n".join([title, "", line(list(map(shown, table.header))), rule, *rows, "", *notes, *[""] * bool(notes)])
 
 
-def _latex(table: Table) -> str:
+def _latex(table: Table, short: bool) -> str:
     narrow = len(table.columns) >= _NARROW
     small = _NARROWEST if narrow else next((lines for columns, lines in _SMALL if len(table.columns) >= columns), ())
     name = r"\rowname " if narrow else ""
-
-    names = {*table.header, *(row[0] for row in table.texts)}
-    short = len(set(map(without_folder_paths, names))) == len(names)  # else two benchmarks would have one name
 
     def shown(text: str) -> str:
         return latex_text((without_folder_paths(text) if short else text).replace("\n", ", "))

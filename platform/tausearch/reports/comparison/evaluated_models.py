@@ -18,6 +18,7 @@ from tausearch.runs import Storage, storage_option
 
 _SPECIALISED = ("target", "target_gain", "control")
 _UNLEARNED = (*_SPECIALISED, "control_gain")
+_SCORES = (*(f"specialisation_{part}" for part in _SPECIALISED), *(f"unlearning_{part}" for part in _UNLEARNED))
 _COLUMNS = (
     *(*text_columns("method"), Column("whose")),
     *(Column("kept", score, right=True), Column("gain", gain, right=True), Column("others", score, right=True)),
@@ -146,8 +147,9 @@ def _csv_rows(row: EvaluationRow) -> list[dict[str, Any]]:
         assert row.ours is not None
         parts = {"specialisation": row.ours.specialisation(), "unlearning": row.ours.unlearning(reading)}
         scores = {f"{table}_{name}": each for table, part in parts.items() for name, each in part.items()}
-        numbers: dict[str, float | None] = {name: each.mean for name, each in scores.items()}
-        numbers |= {f"{name}_std": each.std for name, each in scores.items()}
+        every = {name: scores.get(name) for name in _SCORES}  # the same columns, whatever the first run has
+        numbers: dict[str, float | None] = {name: each.mean if each else None for name, each in every.items()}
+        numbers |= {f"{name}_std": each.std if each else None for name, each in every.items()}
         csv_rows.append(
             {**about, "whose": "ours", "reading": reading, "run": row.ours.run, **numbers, "seeds": len(row.ours.seeds)}
         )

@@ -19,7 +19,14 @@ from tests.support.command_line import run
 from tests.support.runs.final_runs import make_final_run
 
 
-def evaluated(storage: Storage, name: str, benchmark: str = "cifar100", trained: int = 1, **more: Any) -> None:
+def evaluated(
+    storage: Storage,
+    name: str,
+    benchmark: str = "cifar100",
+    trained: int = 1,
+    kept: tuple[int, ...] = (1, 2, 4),
+    **more: Any,
+) -> None:
     """A final run of four tasks: unlearning takes 40, 20 and 60 points of its task, 3, 1 and 9 of the others."""
     make_final_run(storage, name, [80.0] * trained, benchmark=benchmark, **more)
     whole = (70.0, 80.0, 90.0, 80.0)
@@ -30,7 +37,7 @@ def evaluated(storage: Storage, name: str, benchmark: str = "cifar100", trained:
     }
     seed = EvaluatedSeed(seed=0, whole=whole, specialised=(75.0, 85.0, 20.0, 89.0), unlearned=unlearned)
     method = more.get("method", "ita-lora")
-    result = EvaluationResult(run=name, benchmark=benchmark, methods=(method,), kept=(1, 2, 4), seeds=(seed,))
+    result = EvaluationResult(run=name, benchmark=benchmark, methods=(method,), kept=kept, seeds=(seed,))
     result.save(storage.run(name))
 
 
@@ -95,6 +102,18 @@ def test_a_run_of_which_some_seeds_were_evaluated_says_how_many(
         assert "part (1 of 2 seeds)" in out and "whole (" not in out, out
     rows = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv"))))
     assert {(row["whose"], row["seeds"]) for row in rows} == {("ours", "1"), ("paper", "")}
+
+
+def test_csv_has_the_same_columns_where_all_tasks_are_kept_and_titles_tell_folders_apart(
+    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = []
+    for name, kept in (("all", (1, 2, 3, 4)), ("some", (1, 2, 4))):
+        evaluated(storage, name, benchmark=f"folder:/{name}/birds", kept=kept)
+        headers.append(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv").splitlines()[0])
+    assert headers[0] == headers[1] and ",specialisation_target,specialisation_target_gain," in headers[0]
+    latex = shown(storage, capsys, monkeypatch, "--composition", "--format", "latex")
+    assert all(rf"\caption{{folder:/{name}/birds: spec" in latex for name in ("all", "some"))
 
 
 def test_the_method_as_it_is_comes_before_its_other_settings(
