@@ -458,7 +458,9 @@ def _register(
             except Exception as error:  # of MLflow, SQLAlchemy or requests, depending on the URI
                 tracking_error = reason(error)
     sync = command_on("runs sync", spec.name, storage.root)
-    raise InputError(f"--register: MLflow cannot be written ({tracking_error}); `{sync}` makes up for it")
+    raise InputError(
+        f"--register: MLflow cannot be written ({tracking_error}); compose it again, or for its first version: {sync}"
+    )
 
 
 @contextmanager
