@@ -88,7 +88,7 @@ def read_evaluation(directory: RunDirectory) -> EvaluationResult | None:
 
 
 def evaluation_table(result: EvaluationResult, part: str = "") -> Table:
-    """Return specialisation and unlearning by the paper's protocol; the title says of which `part_of` the run."""
+    """Return specialisation and unlearning by the paper's protocol. The title names `part`; see `part_of`."""
     whole = ", which are all" if len(result.kept) == len(result.seeds[0].whole) else ""
     kept = f"specialised on tasks {', '.join(map(str, result.kept))}{whole}"
     summaries = {kept: result.specialisation()}

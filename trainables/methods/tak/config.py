@@ -37,7 +37,7 @@ class TAKConfig(ProbingConfig):
 
 
 def validate(config: TAKConfig, scenario: Scenario) -> None:
-    """Check that the backbone has blocks, and that generic references have their file and that it is of the backbone.
+    """Check that the backbone has blocks. Check that generic references have a file, which must be of the backbone.
 
     Raises:
         InputError: If the backbone has none, there is no such file, it is damaged or of another backbone, or a file is

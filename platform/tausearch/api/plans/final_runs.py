@@ -22,6 +22,7 @@ from tausearch.cluster import (
 )
 from tausearch.presentation import print_notices
 from tausearch.runs import (
+    AnySpec,
     DataFacts,
     ExperimentProtocol,
     FinalSpec,
@@ -102,9 +103,10 @@ def plan_training(
     )
     if request.tracking is None:
         spec = spec.model_copy(update={"tracking": _tracking_of_search(spec, storage)})
-    _say_other_code(spec, storage)
+    search = _readable_search(spec, storage)
+    _say_other_code(spec, search)
     if request.best.is_on(spec.benchmark):
-        _require_images_of_search(best, spec, storage, opened, reads)
+        _require_images_of_search(best, spec, search, opened, reads)
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return with_device(with_images_compared(plan, lambda _: opened), request.gpus_per_trial, gpus)
 
@@ -163,19 +165,26 @@ def _require_same_protocol(
         raise InputError(*(f"{best.title}: {fault}" for fault in faults))
 
 
-def _require_images_of_search(
-    best: studies.BestFile, spec: FinalSpec, storage: Storage, opened: OpenBenchmark, reads: InputSpec
-) -> None:
-    """Refuse other images than the search had: it may have learned some of those that would be tested now.
+def _readable_search(spec: FinalSpec, storage: Storage) -> AnySpec | None:
+    """Return the specification of the search that has chosen; None if it is not here or cannot be read.
 
-    A best file of an earlier version does not know them; the search does, where it is in the storage and can be read.
+    The best file has all that the final run needs.
+    """
+    with suppress(InputError):
+        return None if (search := search_of(storage, spec)) is None else read_spec(search)
+    return None
+
+
+def _require_images_of_search(
+    best: studies.BestFile, spec: FinalSpec, search: AnySpec | None, opened: OpenBenchmark, reads: InputSpec
+) -> None:
+    """Refuse images that have changed since the search: the final run could test images that the search learned.
+
+    A best file of an earlier version does not name the images of the search. Then the search itself is asked.
     """
     if best.selection is None or opened.embedded:
         return
-    images: Mapping[str, DataFacts] = best.selection.images
-    if not images and (search := search_of(storage, spec)) is not None:
-        with suppress(InputError):
-            images = read_spec(search).images
+    images: Mapping[str, DataFacts] = best.selection.images or ({} if search is None else search.images)
     if (began_with := images.get(spec.benchmark)) is not None:
         now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
         otherwise = "search again, or name a copy of the images with --benchmark"
@@ -191,11 +200,8 @@ def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName,
     return trackers
 
 
-def _say_other_code(spec: FinalSpec, storage: Storage) -> None:
-    """Say which code of the user has changed since the search that has chosen, where that can be read."""
-    before: Mapping[str, str] = {}
-    if (search := search_of(storage, spec)) is not None:
-        with suppress(InputError):  # the best file has all that is needed
-            before = read_spec(search).code_digests
+def _say_other_code(spec: FinalSpec, search: AnySpec | None) -> None:
+    """Say which code of the user has changed since the search that has chosen."""
+    before = {} if search is None else search.code_digests
     names = changed(before, digests_of(before, in_workers=True))
     print_notices(*(f"the code of {name} has changed since search {spec.source} last started" for name in names))

@@ -20,7 +20,7 @@ def trial_count(trials: int | None, algorithm: str, points: int | None, anything
 
 
 def require_enough(trials: int | None, algorithm: str, points: int | None, anything_to_search: bool) -> None:
-    """Check the number of trials, and the number of points of which the algorithm tries each once, if it has one.
+    """Check the number of trials against `points`, the number of points that the algorithm tries once each; None: any.
 
     Raises:
         InputError: If the grid is too large, or there are fewer points than trials, or these are too many for `gp`.
