@@ -9,6 +9,7 @@ import ast
 import inspect
 import json
 import re
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import tausearch
 import tausearch.cluster
 from checked_input.text_files import spreadsheet_cell
 from tausearch.cli.application import app, require_commas
+from tausearch.presentation import released_stdout
 from tests.documented import PAGES, Command, commands, prepare
 from tests.support.command_line import get_command, run
 from tests.support.imports import ROOT, SOURCES
@@ -58,12 +60,19 @@ def parsed(words: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
     command: Any = get_command(app)
     rest = list(words)
     require_commas(rest)
-    context, names = command.make_context("tausearch", rest), []
-    while hasattr(command, "commands") and (left := [*context._protected_args, *context.args]):
-        name, command, rest = command.resolve_command(context, left)
-        names.append(name)
-        context = command.make_context(name, rest, parent=context)
+    with released_stdout():  # `--format json` reserves it
+        context, names = command.make_context("tausearch", rest), []
+        while hasattr(command, "commands") and (left := [*context._protected_args, *context.args]):
+            name, command, rest = command.resolve_command(context, left)
+            names.append(name)
+            context = command.make_context(name, rest, parent=context)
     return " ".join(names), context.params
+
+
+def test_a_command_that_is_only_read_leaves_stdout_to_later_tests() -> None:
+    before = sys.stdout
+    parsed(("status", "--format", "json"))
+    assert sys.stdout is before
 
 
 @pytest.mark.parametrize("command", ALL, ids=str)
