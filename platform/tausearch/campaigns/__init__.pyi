@@ -1,3 +1,4 @@
+from .cell_plans import CellPlan as CellPlan
 from .cells import (
     CampaignCells as CampaignCells,
     CellRuns as CellRuns,
@@ -29,7 +30,6 @@ from .outputs import (
 from .plans import (
     CampaignPlan as CampaignPlan,
     CampaignRequest as CampaignRequest,
-    CellPlan as CellPlan,
     plan_campaign as plan_campaign,
     plan_with_refusals as plan_with_refusals,
     work_left as work_left,

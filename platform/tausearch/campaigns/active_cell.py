@@ -7,9 +7,10 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from tausearch.api import FinalRun, SearchRun
+from tausearch.campaigns.cell_plans import CellPlan, plan_final
 from tausearch.campaigns.cells import read_cells
 from tausearch.campaigns.outputs import copy_best, write_comparison
-from tausearch.campaigns.plans import CampaignPlan, CellPlan, plan_final
+from tausearch.campaigns.plans import CampaignPlan
 from tausearch.campaigns.status import cell_failure_reason
 from tausearch.execution import Run
 from tausearch.reports import RunPlots, draw_search_plots

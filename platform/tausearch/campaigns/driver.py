@@ -17,17 +17,11 @@ from ray.tune import Trainable
 from checked_input.names import counted
 from tausearch.api import with_fields_of
 from tausearch.campaigns.active_cell import ActiveCell
+from tausearch.campaigns.cell_plans import CellPlan, with_share_of
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.campaigns.mlflow_tables import track_tables
 from tausearch.campaigns.outputs import write_outputs
-from tausearch.campaigns.plans import (
-    CampaignPlan,
-    CampaignRequest,
-    CellPlan,
-    plan_campaign,
-    with_share_of,
-    work_left,
-)
+from tausearch.campaigns.plans import CampaignPlan, CampaignRequest, plan_campaign, work_left
 from tausearch.campaigns.status import CampaignStatus, read_campaign_status
 from tausearch.cluster import local_cpus, with_measured_gpu_share
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrent_trials_here, read_by_trials

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from checked_input.text_files import read_json
-from tausearch.campaigns.plans import CampaignPlan, CellPlan
+from tausearch.campaigns.cell_plans import CellPlan
+from tausearch.campaigns.plans import CampaignPlan
 from tausearch.cluster import gpus_here, local_cpus
 from tausearch.execution import (
     SecondsPerTrial,

@@ -20,8 +20,8 @@ from tausearch.campaigns import (
     read_cells,
 )
 from tausearch.campaigns.active_cell import ActiveCell
+from tausearch.campaigns.cell_plans import plan_final, with_share_of
 from tausearch.campaigns.driver import _driver, _headlines, _result
-from tausearch.campaigns.plans import plan_final, with_share_of
 from tausearch.campaigns.status import CellState, CellStatus
 from tausearch.cluster import resources
 from tausearch.execution import Driver, Interrupt, RunQueue, concurrency

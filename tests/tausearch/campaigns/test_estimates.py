@@ -20,7 +20,7 @@ from tausearch.campaigns import (
     run_pilots,
     seconds_here,
 )
-from tausearch.campaigns.plans import plan_final
+from tausearch.campaigns.cell_plans import plan_final
 from tausearch.execution import SecondsPerTrial, bytes_of
 from tausearch.runs import Record, driver_lock, read_status
 from tausearch.runs.creation import make_run_directory

@@ -21,7 +21,8 @@ from tausearch.campaigns import (
     plan_campaign,
     run_campaign,
 )
-from tausearch.campaigns.plans import _has_chosen_otherwise, plan_final, work_left
+from tausearch.campaigns.cell_plans import _has_chosen_otherwise, plan_final
+from tausearch.campaigns.plans import work_left
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
 from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, driver_lock
@@ -502,7 +503,7 @@ def test_the_same_command_continues_the_cell_that_it_has_started_anew(
     assert (redone().runs.search, redone().next) == (again.name, "go on")
     assert [redone(trials).runs.search for trials in (3, 5)] == ["t-digits-ita-lora-2", again.name]
     with monkeypatch.context() as patched:
-        patched.setattr("tausearch.campaigns.plans.digests_of", lambda *_, in_workers: {"m:C": "now"})
+        patched.setattr("tausearch.campaigns.cell_plans.digests_of", lambda *_, in_workers: {"m:C": "now"})
         assert redone().runs.search == "t-digits-ita-lora-2"
     went_on = planned(tmp_path)
     went_on.saved_cells.save(went_on.directory)

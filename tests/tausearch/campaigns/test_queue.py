@@ -22,8 +22,8 @@ from tausearch.campaigns import (
     read_cells,
 )
 from tausearch.campaigns.active_cell import ActiveCell
+from tausearch.campaigns.cell_plans import plan_final
 from tausearch.campaigns.driver import _plots_of_searches
-from tausearch.campaigns.plans import plan_final
 from tausearch.cli import main
 from tausearch.execution import Interrupt, RunQueue, StorageWatch
 from tausearch.runs import (
@@ -214,7 +214,7 @@ def test_a_choice_that_comes_back_has_the_final_run_that_it_had(
     assert read_cells(plan.directory).cells[0].final == first.name
     known = with_second(3).cells[0]  # a driver that was killed in between
     assert (known.runs.final, known.next) == (first.name, "nothing")
-    monkeypatch.setattr("tausearch.campaigns.plans.digests_of", lambda *_, in_workers: {"m:C": "now"})
+    monkeypatch.setattr("tausearch.campaigns.cell_plans.digests_of", lambda *_, in_workers: {"m:C": "now"})
     assert with_second(3).cells[0].runs.final == f"{first.name}-2"
 
 
