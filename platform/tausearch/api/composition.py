@@ -21,7 +21,6 @@ from tausearch.runs import (
     Storage,
     open_storage,
     read_trials,
-    remove_on_error,
     require_new_folder,
     require_writable_folder,
 )
@@ -158,7 +157,7 @@ def compose_with(request: ComposeRequest) -> Composed:
     file, tracking_error = _save(storage, own, result)
     exported = {}
     if folder is not None:  # an export that fails, as on a full disk, costs no result
-        with remove_on_error(folder), LongWork() as work:
+        with LongWork() as work:
             written = work.start("export", len(forms) * len(pools.by_seed))
             exported = models.export(folder, forms, left, result, written)
     if search is not None and file is not None:  # until here a kill costs no evaluation

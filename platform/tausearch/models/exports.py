@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 from checked_input.names import choices
@@ -15,7 +16,7 @@ from tausearch.models.evaluation import Tick, merging_rule
 from tausearch.models.merge_configs import LINEAR, MergeConfig
 from tausearch.models.pools import Pools
 from tausearch.models.results import CompositionResult, ExportForm
-from tausearch.runs import UNFINISHED
+from tausearch.runs import UNFINISHED, is_empty, nearest_folder, remove_empty
 from trainables.composition import ReducedPool, VectorPool, adapter, copy_vector, write_vector
 from trainables.data import BenchmarkRef, described
 from trainables.errors import InputError
@@ -46,8 +47,9 @@ def export(
 ) -> dict[str, str]:
     """Write an evaluated composition of every seed to `FOLDER/<form>/seed_<s>`, whole or not at all.
 
-    The folder must be new or empty; see `require_new_folder`. It may be a mount point, so all is written in it. Each
-    model gets a `model.json` and a card. `written` counts the written forms of all seeds.
+    The folder must be new or empty; see `require_new_folder`. It may be a mount point, so all is written in it. Of two
+    exports into one folder the first to end is kept. Each model gets a `model.json` and a card. `written` counts the
+    written forms of all seeds.
 
     Returns:
         Form to its folder.
@@ -56,29 +58,34 @@ def export(
         InputError: If the folder cannot be written, or the user's code has changed since the composition was evaluated.
     """
     folder = folder.absolute()
-    unfinished = folder / UNFINISHED
+    before = nearest_folder(folder)
     description = _description(pools, result)
     rules = {seed: merging_rule(result, seed) for seed in pools.by_seed}
     for name in changed(result.code_digests, digests_of(result.code_digests)):
         raise InputError(f"{result.label}: the code of {name} has changed since this was tested; compose it again")
-    shutil.rmtree(unfinished, ignore_errors=True)
     try:
-        for seed, pool in pools.by_seed.items():
-            pools.network.compose(pool, result.weights, pool.head(), rules[seed])
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=UNFINISHED, dir=folder, ignore_cleanup_errors=True) as unfinished:
+            for seed, pool in pools.by_seed.items():
+                pools.network.compose(pool, result.weights, pool.head(), rules[seed])
+                for form in forms:
+                    target = Path(unfinished, form, f"seed_{seed}")
+                    _write(form, target, pools, pool, result.weights)
+                    if form != "vectors":
+                        write_card(target, description.model_copy(update={"form": form}))
+                    written(1)
+            if "vectors" in forms:
+                write_card(Path(unfinished, "vectors"), description)
+            if not is_empty(folder):
+                raise InputError(f"--export {folder}: another process has written into it; name another folder")
             for form in forms:
-                target = unfinished / form / f"seed_{seed}"
-                _write(form, target, pools, pool, result.weights)
-                if form != "vectors":
-                    write_card(target, description.model_copy(update={"form": form}))
-                written(1)
-        if "vectors" in forms:
-            write_card(unfinished / "vectors", description)
-        for form in forms:
-            (unfinished / form).rename(folder / form)
+                Path(unfinished, form).rename(folder / form)
+        for left in folder.glob(f"{UNFINISHED}*"):  # of an export that was killed
+            shutil.rmtree(left, ignore_errors=True)
     except OSError as error:
         raise InputError(f"--export {folder}: cannot be written ({error.strerror})") from error
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        remove_empty(folder, before)
     return {form: str(folder / form) for form in forms}
 
 

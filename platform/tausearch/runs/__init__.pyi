@@ -47,6 +47,7 @@ from .guards import (
     UNFINISHED as UNFINISHED,
     driver_lock as driver_lock,
     is_driven as is_driven,
+    is_empty as is_empty,
     remove_empty as remove_empty,
     remove_empty_root as remove_empty_root,
     remove_on_error as remove_on_error,

@@ -25,7 +25,7 @@ PICTURE_MARK = "written by tausearch"  # stands in the metadata of every picture
 _MARKS = {**dict.fromkeys(PICTURES, PICTURE_MARK.encode()), ".csv": b"true_label"}
 _MARK_OF_A_PAGE = b'<meta name="generator" content="tausearch">'
 _MOST_READ = 2**26  # bytes of a file that may be replaced
-UNFINISHED = ".unfinished"  # folder in the target of an export; a kill leaves it, and the next export replaces it
+UNFINISHED = ".unfinished"  # begins a folder in the target of an export; a kill leaves it, the next export removes it
 LEAST_FREE = 64 * 2**20  # bytes; enough for the last checkpoints, the record and the best file
 
 
@@ -139,7 +139,7 @@ def require_new_folder(storage: Storage, folder: Path, option: str) -> None:
     require_output(storage, folder, option)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{option} {folder}: is not a folder")
-    if folder.is_dir() and not _is_empty(folder):
+    if folder.is_dir() and not is_empty(folder):
         raise InputError(f"{option} {folder}: is not empty; name another folder")
     require_writable_folder(folder, option)
 
@@ -158,7 +158,7 @@ def remove_on_error(*targets: Path | None) -> Iterator[None]:
 
     Targets that exist before stay as they are, except that an empty folder is emptied.
     """
-    made = [path.absolute() for path in targets if path is not None and (not path.exists() or _is_empty(path))]
+    made = [path.absolute() for path in targets if path is not None and (not path.exists() or is_empty(path))]
     before = {path: nearest_folder(path) for path in made}
     try:
         yield
@@ -190,8 +190,9 @@ def remove_empty_root(storage: Storage, before: Path) -> None:
         remove_empty(storage.cache, before)
 
 
-def _is_empty(path: Path) -> bool:
-    return path.is_dir() and all(each.name == UNFINISHED for each in path.iterdir())
+def is_empty(path: Path) -> bool:
+    """Whether a path is a folder without content, or with that of unfinished exports alone."""
+    return path.is_dir() and all(each.name.startswith(UNFINISHED) for each in path.iterdir())
 
 
 @contextmanager

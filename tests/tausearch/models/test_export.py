@@ -309,7 +309,7 @@ def test_an_export_writes_every_form_of_every_seed_and_describes_it(
         written.append(folder)
 
     def note(folder: Path, about: ModelDescription) -> None:
-        described.append((str(folder.relative_to(tmp_path / "out" / UNFINISHED)), about.form))
+        described.append(("/".join(folder.relative_to(tmp_path / "out").parts[1:]), about.form))
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(exports, "_write", write)
@@ -327,6 +327,24 @@ def test_an_export_writes_every_form_of_every_seed_and_describes_it(
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["timm", "vectors"]
     assert sorted(path.name for path in (tmp_path / "out" / "timm").iterdir()) == ["seed_0", "seed_3"]
     assert [rule.seed for *_, rule in pools.composed] == [0, 3]
+
+
+def test_of_two_exports_into_one_folder_the_first_to_end_is_whole_and_the_other_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "_write", lambda form, folder, *_: folder.mkdir(parents=True))
+    monkeypatch.setattr(exports, "write_card", lambda folder, about: None)
+    monkeypatch.setattr(exports, "described", lambda transform, size: None)
+    pools, folder = pools_of("lora", "lora"), tmp_path / "new" / "out"
+
+    def other(count: int) -> None:
+        if not (folder / "timm").exists():
+            export(folder, ("timm",), pools, composition(), lambda count: None)
+
+    with pytest.raises(InputError, match="--export .*/out: another process has written into it; name another folder"):
+        export(folder, ("timm", "vectors"), pools, composition(), other)
+    assert [path.name for path in folder.iterdir()] == ["timm"]
+    assert sorted(path.name for path in (folder / "timm").iterdir()) == ["seed_0", "seed_3"]
 
 
 def composition(**changes: Any) -> CompositionResult:
