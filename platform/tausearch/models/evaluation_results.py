@@ -13,11 +13,9 @@ from typing import Any
 from checked_input.names import counted
 from checked_input.schema import Strict
 from tausearch.models.merge_configs import PAPER_UNLEARNING_MODE, UNLEARNING_MODES
-from tausearch.models.results import EVALUATION, read_file, save_file
+from tausearch.models.results import EVALUATION, Accuracies, Saved, read_file, save_file
 from tausearch.presentation import Column, Table, emphasise, gain, score
 from tausearch.runs import RunDirectory, RunSpec, Score
-
-Accuracies = tuple[float, ...]  # on each task, percent
 
 
 class EvaluatedSeed(Strict):
@@ -35,7 +33,7 @@ class EvaluatedSeed(Strict):
     unlearned: dict[str, tuple[Accuracies, ...]]
 
 
-class EvaluationResult(Strict):
+class EvaluationResult(Saved):
     """Results of the protocol on one run, or on one folder of vectors.
 
     `kept` are the tasks of the specialisation, from 1: first, central, last. `label` says which seeds were evaluated,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import PositiveInt
+from pydantic import Field, PositiveInt
 
 from checked_input.schema import UNUSED, Strict
 from checked_input.text_files import one_line, read_json
@@ -30,7 +30,18 @@ EVALUATION = "evaluation"  # the label of the paper's protocol's file
 _MAX_NAME = 80  # characters
 _NAMED = 3  # tasks, and classes of each, that the line about what is still answered names
 _COMPUTED = ("summary", "still_answered", "validation")  # in a file for its readers; not read back
-_Kind = TypeVar("_Kind", bound=Strict)
+Accuracies = tuple[Annotated[float, Field(ge=0, le=100)], ...]  # on each task, percent
+
+
+class Saved(Strict):
+    """A result that a run keeps as a file."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plain form, with what follows from the result."""
+        raise NotImplementedError
+
+
+_Kind = TypeVar("_Kind", bound=Saved)
 
 
 class StillAnswered(Strict):
@@ -70,7 +81,7 @@ def still_answered(
     )
 
 
-class CompositionResult(Strict):
+class CompositionResult(Saved):
     """Test accuracy of one composition.
 
     Label, weights, rule and its parameters are those of its `MergeConfig`.
@@ -94,7 +105,7 @@ class CompositionResult(Strict):
     rule_parameters: dict[str, float] = {}
     weights: tuple[float, ...]
     seeds: tuple[int, ...]
-    accuracies: tuple[tuple[float, ...], ...]
+    accuracies: tuple[Accuracies, ...]
     task_classes: tuple[tuple[str, ...], ...] = ()
     task_names: tuple[str, ...] = ()
     test_images: tuple[PositiveInt, ...] = ()
@@ -306,9 +317,14 @@ def read_file(path: Path, kind: type[_Kind]) -> _Kind:
         content = read_json(path)
         if isinstance(content, dict):
             content = {name: value for name, value in content.items() if name not in _COMPUTED}
-        return kind.model_validate(content)
+        result = kind.model_validate(content)
     except (OSError, ValueError) as error:  # pydantic raises a ValueError
         raise InputError(f"{path}: cannot be read ({one_line(error)})") from error
+    try:
+        result.as_dict()
+    except (LookupError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read (its tasks and seeds are not as many everywhere)") from error
+    return result
 
 
 def still_answered_line(result: CompositionResult) -> str | None:

@@ -14,6 +14,7 @@ from tausearch.models import (
     accuracy_table,
     evaluation_table,
     read_compositions,
+    read_evaluation,
 )
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.merge_configs import (
@@ -234,3 +235,34 @@ def test_a_class_that_stands_for_more_than_itself_is_said(
 )
 def test_the_central_task_is_the_earlier_of_two(tasks: int, chosen: tuple[int, ...]) -> None:
     assert central_three(tasks) == chosen
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("weights", [1.0]),
+        ("accuracies", [[60.0]]),
+        ("accuracies", []),
+        ("accuracies", [[60.0, float("nan")], [60.0, 40.0]]),
+        ("search", {"seed": 0, "searched": [], "images": 1, "trials": [], "chosen": 0, "plain_sum": [1.0]}),
+    ],
+)
+def test_a_composition_whose_numbers_do_not_belong_together_is_left_out_with_a_line(
+    tmp_path: Path, result: CompositionResult, field: str, value: object
+) -> None:
+    path = result.save(RunDirectory(tmp_path))
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: value}))
+    faults: list[str] = []
+    assert read_compositions(RunDirectory(tmp_path), faults) == []
+    (line,) = faults
+    assert line.startswith(f"{path}: cannot be read (") and "\n" not in line
+
+
+def test_a_protocol_without_a_reading_is_one_line(tmp_path: Path) -> None:
+    seed = EvaluatedSeed(seed=0, whole=(50.0, 40.0), specialised=(50.0, 40.0), unlearned={})
+    result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
+    path = RunDirectory(tmp_path).compositions / "evaluation.json"
+    path.parent.mkdir()
+    path.write_text(result.model_dump_json())
+    with pytest.raises(InputError, match="evaluation.json: cannot be read .its tasks and seeds are not as many every"):
+        read_evaluation(RunDirectory(tmp_path))
