@@ -33,13 +33,11 @@ S = TypeVar("S", bound=RunSpec)
 def new_run(
     storage: str | Path, name: str | None, stem: str, *, resume_if_exists: bool = False, write: bool = True
 ) -> tuple[Storage, str]:
-    """Return the storage and the name of a new run.
-
-    Without a name, it is the first of `stem-1`, `stem-2`, ... that is free. `write` says whether it may be made next.
+    """Return the storage and the name of a new run: without a name the first of `stem-1`, `stem-2`, ... that is free.
 
     Raises:
-        InputError: If the name is taken, not allowed or mistakable, or with `write` if the storage cannot be written or
-            is full.
+        InputError: If the name is taken, not allowed or mistakable, or with `write`, before the run is made, if the
+            storage cannot be written or is full.
     """
     root = open_storage(storage, write=write)
     if write:
@@ -54,17 +52,7 @@ def new_run(
 
 @contextmanager
 def new_locked_run(spec: S, storage: Storage, *, rename: bool = False) -> Iterator[tuple[S, RunDirectory]]:
-    """Make the run directory as `make_run_directory` does, and lock it while the block runs.
-
-    If the block raises an `InputError` or an `OSError` before the first trial, the directory is removed.
-
-    Yields:
-        The specification, under its final name, and the run directory.
-
-    Raises:
-        InputError: If the name is taken, or the folder cannot be made; or the error of the block.
-        OSError: That of the block.
-    """
+    """Yield a new run, locked; remove it if the block raises an `InputError` or `OSError` before the first trial."""
     before = nearest_folder(storage.root)
     spec, directory = make_run_directory(spec, storage, rename=rename)
     with driver_lock(directory):
@@ -80,8 +68,7 @@ def new_locked_run(spec: S, storage: Storage, *, rename: bool = False) -> Iterat
 def make_run_directory(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDirectory]:
     """Return the specification under its final name, and the run directory with `run.yaml` in it.
 
-    A killed process leaves both or neither. With `rename`, the run takes the next free name if another process took
-    the name just now: the user did not choose it.
+    With `rename`, the run takes the next free name if another process took the name just now: no user chose it.
 
     Raises:
         InputError: If the name is taken, or the folder cannot be made.
@@ -100,20 +87,14 @@ def make_run_directory(spec: S, storage: Storage, *, rename: bool = False) -> tu
 
 @dataclass(frozen=True)
 class Plan(Generic[S]):
-    """A run to make or to continue.
-
-    Attributes:
-        named: Whether the user has named the run.
-        pilot: Whether a pilot trial is to measure the share of a GPU that its trials need, before the run is made.
-        may_extend: Whether a plan with more trials or seeds extends the existing run.
-    """
+    """A run to make or to continue."""
 
     spec: S
     storage: Storage
-    named: bool
+    named: bool  # whether the user has named the run
     resume_if_exists: bool = False
-    pilot: bool = False
-    may_extend: bool = False
+    pilot: bool = False  # whether a pilot trial is to measure the share of a GPU for its trials, before it is made
+    may_extend: bool = False  # whether more trials or seeds extend the existing run
 
     @property
     def directory(self) -> RunDirectory:
@@ -126,11 +107,7 @@ class Plan(Generic[S]):
         return self.resume_if_exists and self.directory.exists()
 
     def continued(self) -> S:
-        """Return the specification of the existing run with the new settings that do not change its results.
-
-        Raises:
-            InputError: If the two specifications differ in anything else.
-        """
+        """Return the existing specification with new settings that change no result; refuse all other changes."""
         earlier = read_spec(self.directory)
         extended = self._extended(earlier)
         now = _counting_as(self.spec, earlier.model_copy(update=extended))
@@ -185,14 +162,7 @@ class Plan(Generic[S]):
 
     @contextmanager
     def open_locked(self) -> Iterator[tuple[S, RunDirectory]]:
-        """Make the run, or continue it, and lock it while the block runs.
-
-        Yields:
-            The specification, under its final name, and the run directory.
-
-        Raises:
-            InputError: If the run cannot be made, differs, or has a driver; or the error of the block.
-        """
+        """Make or continue the run and lock it; yields the specification, under its final name, and the folder."""
         if not self.exists:
             with new_locked_run(self.spec, self.storage, rename=not self.named) as made:
                 yield made
@@ -205,11 +175,7 @@ class Plan(Generic[S]):
 
 @contextmanager
 def spec_update_or_rollback(directory: RunDirectory, spec: RunSpec) -> Iterator[None]:
-    """Change the specification of a run; take the change back if the block refuses the run before it has gone on.
-
-    Raises:
-        InputError: That of the block.
-    """
+    """Change the specification of a run; take the change back if the block refuses the run before it has gone on."""
     earlier = read_spec(directory)
     planned = _planned(earlier, directory)
     spec.save(directory)
@@ -273,10 +239,9 @@ def without_newer(spec: RunSpec, earlier: RunSpec) -> dict[str, Scalar]:
 
 
 def _counting_as(spec: RunSpec, earlier: RunSpec) -> RunSpec:
-    """Return a new specification that counts trials, candidates and seeds as an existing run does.
+    """Return a new specification that counts trials and seeds as an existing run does, and lacks what that lacks.
 
-    The rule for ending counts from the trial at which the search was extended, and the searches of earlier versions
-    re-evaluate their start only if it is among the best. Their hyperparameters may be fewer.
+    The rule for ending counts from the trial at which the search was extended.
     """
     spec = spec.model_copy(update={"fixed": without_newer(spec, earlier)})
     if isinstance(spec, FinalSpec) and isinstance(earlier, FinalSpec) and set(spec.seeds) == set(earlier.seeds):
@@ -284,10 +249,7 @@ def _counting_as(spec: RunSpec, earlier: RunSpec) -> RunSpec:
     if not isinstance(spec, SearchSpec) or not isinstance(earlier, SearchSpec):
         return spec
     kept = {name: getattr(earlier.stop, name) for name in ("since", "least_gain")}
-    reevaluate = spec.reevaluate
-    if reevaluate is not None and earlier.reevaluate is not None:
-        reevaluate = reevaluate.model_copy(update={"start": earlier.reevaluate.start})
-    return spec.model_copy(update={"stop": spec.stop.model_copy(update=kept), "reevaluate": reevaluate})
+    return spec.model_copy(update={"stop": spec.stop.model_copy(update=kept)})
 
 
 def _make_atomically(spec: RunSpec, directory: RunDirectory) -> None:
