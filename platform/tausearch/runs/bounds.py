@@ -37,28 +37,17 @@ class Bound:
 
 @dataclass(frozen=True)
 class BesideBounds:
-    """The accuracy of a run beside its bounds, percent; `chance` is None where the classes are not known.
-
-    Attributes:
-        run: The name of the run.
-        root: Its storage root.
-        found: The bounds that were measured, the lower one first; of several runs the most accurate.
-        missing: The bounds without a finished run.
-        trial: The chosen trial of a search that re-evaluates: the accuracy is this trial's on the search's own split,
-            as those of the bounds are, and not the mean over its fresh runs.
-        address: Address of the Ray cluster that the run's last driver joined, if it did.
-        code: `RunSpec.code` of the run.
-    """
+    """The accuracy of a run beside its bounds, percent; `chance` is None where the classes are not known."""
 
     run: str
-    root: Path
+    root: Path  # the storage root of the run
     accuracy: float
     chance: float | None
-    found: tuple[Bound, ...]
-    missing: tuple[str, ...]
-    trial: int | None = None
-    address: str | None = None
-    code: tuple[str, ...] = ()
+    found: tuple[Bound, ...]  # the lower one first; of several runs the most accurate
+    missing: tuple[str, ...]  # those without a finished run
+    trial: int | None = None  # of a search that re-evaluates: `accuracy` is on its own split, as those of the bounds
+    address: str | None = None  # address of the Ray cluster that the run's last driver joined, if it did
+    code: tuple[str, ...] = ()  # `RunSpec.code` of the run
 
     def __str__(self) -> str:
         return self.line(f"{run_command('resume', self.run, self.root)}{code_option(*self.code)}")
@@ -120,12 +109,9 @@ def chance(spec: RunSpec) -> float | None:
 
 
 def little_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
-    """Name the tasks that have lost much since they were learned, in the mean over finished trials.
+    """Return the tasks that have lost much since they were learned, with both mean accuracies; None without one.
 
     That is an accuracy below half of that right after the task was learned, or a lower one that is below twice chance.
-
-    Returns:
-        The titles of the tasks with both accuracies; None if there is no such task.
     """
     lines = [
         f"{spec.task_title(task)} ({end:.0f} %, {learned:.0f} % when it was learned)"
@@ -136,11 +122,7 @@ def little_left(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
 
 
 def hardly_learned(spec: RunSpec, trials: Sequence[TrialSummary]) -> str | None:
-    """Name the tasks below twice chance that have lost nothing since they were learned.
-
-    Returns:
-        The titles of the tasks with their accuracies at the end, means over trials; None if there is no such task.
-    """
+    """Return the tasks below twice chance that lost nothing since they were learned; None without one."""
     lines = [
         f"{spec.task_title(task)} ({end:.0f} %)"
         for task, learned, end in _learned_and_left(spec, trials)

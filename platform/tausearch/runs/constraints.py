@@ -66,15 +66,7 @@ class Constraint(Strict):
 
     @classmethod
     def parse(cls, text: str, metrics: Collection[str]) -> Constraint:
-        """Return the constraint that a text says, the metric under its full name.
-
-        Args:
-            text: Such as `forgetting <= 5`; the metric's `val/` can be left out.
-            metrics: Names of the metrics of a trial.
-
-        Raises:
-            InputError: If the text is not a constraint, the metric is unknown, or no trial can keep the bound.
-        """
+        """Return what a text such as `forgetting <= 5` says, with the full name of the metric; refuse a wrong one."""
         found = _FORM.fullmatch(str(text)[:_LONGEST])
         if found is None or len(str(text)) > _LONGEST:
             form = "METRIC <= NUMBER or METRIC >= NUMBER, such as 'forgetting <= 5'"

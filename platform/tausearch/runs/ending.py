@@ -29,15 +29,10 @@ _STOPPED: dict[str, tuple[Reason, str]] = {
 
 
 class Ending(Strict):
-    """Why a search has ended, or why its driver stopped.
+    """Why a search has ended, or why its driver stopped."""
 
-    Attributes:
-        reason: "patience" and "target" by its own rule, "trials" if all were run, else what stopped the driver.
-        why: The same in words, with the numbers.
-    """
-
-    reason: Reason
-    why: str
+    reason: Reason  # "patience" and "target" by its own rule, "trials" if all were run, else what stopped the driver
+    why: str  # the same in words, with the numbers
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.why}"

@@ -1,6 +1,6 @@
 """Guards of a run: one driver at a time, free disk space, and no command that overwrites its files.
 
-The lock on a run directory is released when the process that holds it exits.
+What a `require_` function refuses is an `InputError`, which names the option.
 """
 
 from __future__ import annotations
@@ -42,11 +42,7 @@ def require_space(path: Path) -> None:
 
 
 def require_output(storage: Storage, target: Path | None, option: str) -> None:
-    """Refuse an output path among the files of any run, or among the shared files of the command's storage root.
-
-    Raises:
-        InputError: If the command could overwrite a file of tausearch; names the option.
-    """
+    """Refuse an output path among the files of any run, or among the shared files of the command's storage root."""
     if target is None:
         return
     place, root = target.resolve(), storage.root.resolve()
@@ -61,11 +57,7 @@ def require_output(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_replaceable(target: Path | None, option: str) -> None:
-    """Refuse a file that is there and that this tool has not written; an empty one is replaced, too.
-
-    Raises:
-        InputError: If it lacks what all files of its kind that the tool writes have; names the option.
-    """
+    """Refuse a file that is there and that this tool has not written; an empty one is replaced, too."""
     if target is None or not target.is_file():
         return
     mark = _MARKS.get(target.suffix, _MARK_OF_A_PAGE)
@@ -76,17 +68,11 @@ def require_replaceable(target: Path | None, option: str) -> None:
 
 
 def require_figures(folder: Path, names: Iterable[str], option: str) -> None:
-    """Refuse what is in the place of a figure, NAME.png with NAME.pdf and NAME.csv, and was not written by this tool.
-
-    A table has no mark: it is the tool's if it lies beside a picture that is.
-
-    Raises:
-        InputError: For the first such file; names the option.
-    """
+    """Refuse a file in the place of a figure, NAME.png, NAME.pdf or NAME.csv, that this tool has not written."""
     for picture in (folder / f"{name}.png" for name in names):
         for each in (picture, picture.with_suffix(".pdf")):
             require_replaceable(each, option)
-        table = picture.with_suffix(".csv")
+        table = picture.with_suffix(".csv")  # has no mark: it is the tool's beside a picture that is
         if table.exists() and not picture.exists():
             raise InputError(_not_ours(table, option))
 
@@ -102,13 +88,7 @@ def require_page(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_picture(storage: Storage, target: Path | None, option: str, beside: Sequence[Path] = ()) -> None:
-    """Make sure that a picture can be written to a place; `beside` are files that are written with it.
-
-    Beside a PNG the same picture is written as PDF.
-
-    Raises:
-        InputError: If its ending is no picture's, or the file must not or cannot be written; names the option.
-    """
+    """Refuse a place where a picture, beside a PNG its PDF, or the files `beside` it cannot be written."""
     if target is not None and target.suffix not in PICTURES:
         raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
     require_output(storage, target, option)
@@ -120,11 +100,7 @@ def require_picture(storage: Storage, target: Path | None, option: str, beside: 
 
 
 def require_writable(target: Path, option: str) -> None:
-    """Make sure that a file can be written; a probe is written and removed in the nearest existing folder.
-
-    Raises:
-        InputError: If it cannot be; names the option.
-    """
+    """Refuse a file that cannot be written; a probe is written and removed in the nearest existing folder."""
     try:
         if target.exists():
             with target.open("ab"):  # a folder, or a file that is not ours

@@ -86,21 +86,13 @@ class Pilot(Strict):
 
 
 class Resources(Strict):
-    """The share of a machine that each trial gets; without a maximum, `execution.concurrent_trials` limits them.
-
-    Attributes:
-        gpus_per_trial: 1/k of a GPU; 0 to compute on the CPU.
-        gpus_from: Who chose the share: the user ("request"), or the default where there is a GPU ("rule"). None where
-            there was no GPU to choose, and in runs of earlier versions.
-        pilot: The measurement that the share follows from; None if none was made.
-        precision_from: "auto" if the precision was chosen by the device; None if by the user, or by default.
-    """
+    """The share of a machine that each trial gets; without a maximum, `execution.concurrent_trials` limits them."""
 
     cpus_per_trial: Annotated[int, AfterValidator(ranges.THREADS.checked)] = 1
-    gpus_per_trial: Annotated[float, AfterValidator(ranges.SHARE.checked)] = 0
-    gpus_from: Annotated[Literal["request", "rule"] | None, UNUSED] = None
-    pilot: Annotated[Pilot | None, UNUSED] = None
-    precision_from: Annotated[Literal["auto"] | None, UNUSED] = None
+    gpus_per_trial: Annotated[float, AfterValidator(ranges.SHARE.checked)] = 0  # 1/k of a GPU; 0: on the CPU
+    gpus_from: Annotated[Literal["request", "rule"] | None, UNUSED] = None  # the user, or the default; None: no GPU
+    pilot: Annotated[Pilot | None, UNUSED] = None  # that the share follows from; None if none was made
+    precision_from: Annotated[Literal["auto"] | None, UNUSED] = None  # chosen by the device; None: by user or default
     max_concurrent_trials: Annotated[int, AfterValidator(ranges.CONCURRENT.checked)] | None = None
 
     @property
@@ -164,12 +156,7 @@ def protocol_of(
     precision: Precision = "fp32",
     class_orders: tuple[int, ...] | None = None,
 ) -> ExperimentProtocol:
-    """Return the protocol of a benchmark, with the digests of the backbone's weights and of its initial head.
-
-    Raises:
-        InputError: If the weights or the initial head cannot be read, or do not fit; or a backbone of the user's code
-            does not keep its contract.
-    """
+    """Return the protocol of a benchmark, with the digests of the backbone's weights and of its initial head."""
     from trainables.backbones.initial_head import rows_digest  # torch takes seconds to import
 
     if backbone.own is not None:

@@ -28,24 +28,15 @@ Known = Mapping[tuple[int, int], float | None]
 
 @dataclass(frozen=True)
 class Race:
-    """The state of a race.
+    """The state of a race."""
 
-    Attributes:
-        candidates: In the order in which ties are broken.
-        alive: Candidates that can still win.
-        eliminated: Candidate to the number of rounds after which it was eliminated.
-        out: Candidates with a run that ended without a value: a configuration that may diverge is not chosen.
-        wanted: Candidate and round of the runs to start now; empty once the race is over.
-        values: Scores of each candidate that is not out, one for each round before its elimination.
-    """
-
-    candidates: tuple[int, ...]
+    candidates: tuple[int, ...]  # in the order in which ties are broken
     rounds: int
-    alive: tuple[int, ...]
-    eliminated: Mapping[int, int] = field(default_factory=dict)
-    out: tuple[int, ...] = ()
-    wanted: tuple[tuple[int, int], ...] = ()
-    values: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    alive: tuple[int, ...]  # those that can still win
+    eliminated: Mapping[int, int] = field(default_factory=dict)  # candidate to the rounds that it ran
+    out: tuple[int, ...] = ()  # with a run without a value: what may diverge is not chosen
+    wanted: tuple[tuple[int, int], ...] = ()  # candidate and round of the runs to start now
+    values: Mapping[int, tuple[float, ...]] = field(default_factory=dict)  # of those not out: a score for each round
 
     @property
     def over(self) -> bool:
@@ -59,23 +50,14 @@ class Race:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The winner of a race. All numbers are in the unit of the scores.
+    """The winner of a race. All numbers are in the unit of the scores."""
 
-    Attributes:
-        chosen: The candidate with the highest mean over all rounds; ties go to the earlier.
-        mean: Mean of the chosen candidate.
-        error: Standard error of the mean; None after one round.
-        second: The candidate with the smallest distance to the winner; None without a rival.
-        ahead: Mean difference between winner and second, over the rounds that both have run.
-        ahead_error: Standard error of the difference; None after one round.
-    """
-
-    chosen: int
-    mean: float
-    error: float | None
-    second: int | None = None
-    ahead: float | None = None
-    ahead_error: float | None = None
+    chosen: int  # the candidate with the highest mean over all rounds; ties go to the earlier
+    mean: float  # of the chosen candidate
+    error: float | None  # standard error of the mean; None after one round
+    second: int | None = None  # the candidate with the smallest distance to the winner; None without a rival
+    ahead: float | None = None  # mean difference between winner and second, over the rounds that both have run
+    ahead_error: float | None = None  # standard error of the difference; None after one round
 
 
 def race(candidates: Sequence[int], rounds: int, known: Known, resolution: float = 0.0) -> Race:

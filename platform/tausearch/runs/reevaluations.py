@@ -241,25 +241,15 @@ def start_trial(search: SearchSpec, trials: Iterable[TrialSummary]) -> TrialSumm
 
 
 class Gain(Strict):
-    """What a search gained over its start, in what it chooses by: points of final accuracy by default.
+    """What a search gained over its start, in what it chooses by: points of final accuracy by default."""
 
-    Attributes:
-        start: Number of the start's trial.
-        chosen: Number of the chosen trial.
-        points: How much better the chosen trial is: over the fresh runs of both if `fresh`, else in the search.
-        error: Standard error of the difference; None if a single run of each was compared.
-        fresh: Whether both were re-evaluated.
-        better: Whether the chosen trial is another one and its lead exceeds the error, or one image without an error.
-        unit: The unit of the difference.
-    """
-
-    start: int
-    chosen: int
-    points: FiniteFloat
-    error: FiniteFloat | None
-    fresh: bool
-    better: bool
-    unit: Annotated[str, Field(exclude_if=lambda unit: unit == "points")] = "points"
+    start: int  # number of the start's trial
+    chosen: int  # number of the chosen trial
+    points: FiniteFloat  # how much better the chosen trial is, over the fresh runs of both if `fresh`
+    error: FiniteFloat | None  # standard error of the difference; None if a single run of each was compared
+    fresh: bool  # whether both were re-evaluated
+    better: bool  # whether the chosen trial is another and leads by more than the error, or one image without an error
+    unit: Annotated[str, Field(exclude_if=lambda unit: unit == "points")] = "points"  # of the difference
 
     def __str__(self) -> str:
         if self.chosen == self.start:
@@ -306,11 +296,7 @@ def gain_of(
 def read_reevaluation(
     search: SearchSpec, directory: ReevaluationDirectory, trials: Iterable[TrialSummary]
 ) -> Reevaluation | None:
-    """Return the state of a search's re-evaluation; None if the search asks for none.
-
-    Raises:
-        InputError: If a file of the record is damaged, or belongs to another search.
-    """
+    """Return the state of a search's re-evaluation, None without one; raises an `InputError` for a wrong record."""
     if search.reevaluate is None:
         return None
     spec, known = ReevaluationSpec.of(search), {trial.number: trial for trial in trials}
@@ -330,11 +316,7 @@ def scales_within(search: SearchSpec, trials: Iterable[TrialSummary]) -> Scales 
 
 
 def set_aside_orphans(directory: RunDirectory, count: int = 1) -> dict[Path, str]:
-    """Rename re-evaluations whose trial, of `count` parts, the record lost, as its rerun may differ.
-
-    Returns:
-        File to a line about it.
-    """
+    """Rename re-evaluations whose trial, of `count` parts, the record lost; return file to a line about it."""
     lines = {}
     known = {trial.number // count for trial in Record(directory.record).trials()}
     reevaluated = Record(directory.reevaluation.record)

@@ -61,21 +61,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """The results of a run for callbacks and trackers.
+    """The results of a run for callbacks and trackers."""
 
-    Attributes:
-        chosen: The chosen trial of a search.
-        metrics: Metrics of the whole run.
-        files: The files that the run has written.
-        summary: The results of a final run of which all seeds have ended.
-        notes: What is said of the whole run, for MLflow's tags: why a search `ended`.
-    """
-
-    chosen: TrialSummary | None = None
-    metrics: dict[str, float] = field(default_factory=dict)
-    files: tuple[Path, ...] = ()
-    summary: Summary | None = None
-    notes: dict[str, str] = field(default_factory=dict)
+    chosen: TrialSummary | None = None  # of a search
+    metrics: dict[str, float] = field(default_factory=dict)  # of the whole run
+    files: tuple[Path, ...] = ()  # that the run has written
+    summary: Summary | None = None  # of a final run of which all seeds have ended
+    notes: dict[str, str] = field(default_factory=dict)  # for MLflow's tags: why a search `ended`
 
 
 @dataclass(frozen=True, repr=False)
@@ -201,11 +193,7 @@ class _Results(BaseModel):
 
 
 def read_scores(directory: RunDirectory) -> dict[str, Score]:
-    """Return metric to score of a final run; empty without results.
-
-    Raises:
-        InputError: If the file cannot be read, or belongs to another run.
-    """
+    """Return metric to score of a final run; empty without results, an `InputError` if the file cannot be read."""
     results = _read(directory)
     return {} if results is None else results.summary
 
@@ -215,11 +203,7 @@ AccuracyOf = dict[tuple[int | None, int], float]
 
 
 def read_accuracies(directory: RunDirectory) -> AccuracyOf:
-    """Return the final accuracy of each finished seed of a final run; empty without results.
-
-    Raises:
-        InputError: If the file cannot be read, or belongs to another run.
-    """
+    """Return the final accuracy of each finished seed of a final run; see `read_scores`."""
     results = _read(directory)
     seeds = [] if results is None else results.seeds
     return {

@@ -33,28 +33,18 @@ RunState = Literal["running", "finished", "stopped"]
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The status of a run.
-
-    Attributes:
-        state: "running" while a process drives the run, "finished" when every trial has ended, else "stopped".
-        counts: Number of trials by status; "pending" trials have not ended and do not run.
-        trials: All trials that have started.
-        best: The chosen trial of a search, see `chosen_trial`; of a final run, which chooses none, its best seed.
-        reevaluation: None for a search without one.
-        planned: Number of trials that it has in the end; a search that ends early has those that have started.
-        ending: Why the trials of a search have ended or its driver stopped; None if that is not known.
-    """
+    """The status of a run."""
 
     spec: AnySpec
     directory: RunDirectory
-    state: RunState
-    counts: dict[str, int]
-    trials: list[TrialSummary]
-    best: TrialSummary | None
+    state: RunState  # "running" while a process drives it, "finished" once every trial has ended, else "stopped"
+    counts: dict[str, int]  # by status; "pending" trials have not ended and do not run
+    trials: list[TrialSummary]  # all that have started
+    best: TrialSummary | None  # the chosen one, see `chosen_trial`; of a final run, which chooses none, its best seed
     note: str = ""
     reevaluation: Reevaluation | None = None
-    planned: int = 0
-    ending: Ending | None = None
+    planned: int = 0  # trials in the end; a search that ends early has those that have started
+    ending: Ending | None = None  # why the trials ended or the driver stopped; None if that is not known
 
     @property
     def accuracy(self) -> float | None:
@@ -162,11 +152,7 @@ def chosen_as_dict(
 
 
 def read_status(directory: RunDirectory) -> RunStatus:
-    """Return the status of one run.
-
-    Raises:
-        InputError: If there is no such run, or a file is damaged or belongs to another run.
-    """
+    """Return the status of one run; raises an `InputError` if there is none, or a file is damaged or another run's."""
     spec, driven = read_spec(directory), is_driven(directory)
     trials = read_trials(spec, directory)
     if not driven:
@@ -194,11 +180,7 @@ def chosen_trial(
 
 
 def read_trials(spec: RunSpec, directory: RunDirectory) -> list[TrialSummary]:
-    """Return the trials of a run, ordered by number.
-
-    Raises:
-        InputError: If a file of the record is damaged, or belongs to another run.
-    """
+    """Return the trials of a run by number; raises an `InputError` if a file is damaged or another run's."""
     trials, parts = Record(directory.record).trials(), parts_of(spec)
     for trial in trials:
         if fault := _foreign(parts or spec, trial):

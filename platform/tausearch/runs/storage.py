@@ -86,10 +86,7 @@ class Storage:
         return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
 
     def read_each(
-        self,
-        read: Callable[[RunDirectory], T],
-        newest: int | None = None,
-        among: Sequence[RunDirectory] | None = None,
+        self, read: Callable[[RunDirectory], T], newest: int | None = None, among: Sequence[RunDirectory] | None = None
     ) -> tuple[list[T], list[InputError]]:
         """Return the results of `read`, and the errors of unreadable runs, which stop no other.
 
@@ -138,11 +135,7 @@ def run_command(verb: str, name: str, root: str | Path) -> str:
 
 
 def checked_name(name: str) -> str:
-    """Return a name that is allowed for a folder.
-
-    Raises:
-        InputError: If it is not.
-    """
+    """Return a name if it is allowed for a folder, else raise an `InputError`."""
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', and start with a letter or digit"
         most = f", at most {LONGEST_NAME} characters, got {len(name)}" if len(name) > LONGEST_NAME else ""
@@ -151,11 +144,7 @@ def checked_name(name: str) -> str:
 
 
 def require_unmistakable(name: str) -> None:
-    """Refuse a name for a new run that `--warm-start` takes for something else; runs of earlier versions may have it.
-
-    Raises:
-        InputError: If it does.
-    """
+    """Refuse a name for a new run that `--warm-start` takes for something else; older runs may have it."""
     if name == PAPER:
         raise InputError(f"name {name!r}: stands for the paper's choices in --warm-start; choose another")
 
@@ -170,10 +159,8 @@ def _modified(path: Path) -> float:
 def open_storage(root: str | Path, *, write: bool) -> Storage:
     """Return the storage root, which need not exist.
 
-    With `write`, a probe file is written and removed in the nearest existing folder.
-
     Raises:
-        InputError: If the root is not a local path or not a folder, or cannot be written.
+        InputError: If it is no local path or no folder, or with `write` no probe file can be written there.
     """
     if fault := text_fault(str(root)):
         raise InputError(f"--storage {fault}")

@@ -24,17 +24,11 @@ TrialScorer = Callable[[TrialSummary], float | None]
 
 @dataclass(frozen=True)
 class Aim:
-    """What a search aims at; without objectives, at the final accuracy.
+    """What a search aims at; without objectives, at the final accuracy."""
 
-    Attributes:
-        constraints: Bounds that a trial must keep to be chosen.
-        objectives: The metrics that it aims at.
-        prefer: With several objectives, the one by which a point of the front is chosen, or "knee".
-    """
-
-    constraints: tuple[Constraint, ...] = ()
-    objectives: tuple[Objective, ...] = ()
-    prefer: str = KNEE
+    constraints: tuple[Constraint, ...] = ()  # bounds that a trial must keep to be chosen
+    objectives: tuple[Objective, ...] = ()  # the metrics that it aims at
+    prefer: str = KNEE  # with several objectives, the one by which a point of the front is chosen, or "knee"
 
     @property
     def chosen_by(self) -> Objective | None:

@@ -99,9 +99,7 @@ FINAL_ACCURACY = Objective(metric=ACCURACY, direction="maximize")
 def objectives_of(texts: Sequence[str], metrics: Collection[str]) -> tuple[Objective, ...]:
     """Return the objectives that a user names, with the direction of each; none for the final accuracy alone.
 
-    Args:
-        texts: Names of metrics; `val/` can be left out, and `bytes` is the peak memory of a GPU.
-        metrics: Names of the metrics of a trial.
+    In `texts`, `val/` can be left out, and `bytes` is the peak memory of a GPU.
 
     Raises:
         InputError: If a metric is unknown, named twice, or neither more nor less of it is better.
@@ -123,11 +121,7 @@ def objectives_of(texts: Sequence[str], metrics: Collection[str]) -> tuple[Objec
 
 
 def preferred(text: str | None, objectives: Sequence[Objective]) -> str:
-    """Return the rule that chooses a point of the front: "knee", or the full name of one of the objectives.
-
-    Raises:
-        InputError: If there are fewer than two objectives, or the rule is none of these.
-    """
+    """Return the rule that chooses a point of the front: "knee", or the full name of one of several objectives."""
     if text is None:
         return KNEE
     if len(objectives) < 2:

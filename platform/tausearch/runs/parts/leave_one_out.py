@@ -17,23 +17,14 @@ from tausearch.runs.trials import TrialSummary
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """One benchmark of a search on several, left out of the choice; accuracies on its validation images, percent.
+    """One benchmark of a search on several, left out of the choice; accuracies on its validation images, percent."""
 
-    Attributes:
-        title: The benchmark.
-        start: Accuracy of the search's start; None if the start was not finished.
-        trial: The trial chosen on the other benchmarks.
-        accuracy: Its accuracy here.
-        best_trial: The trial chosen here alone.
-        best: Its accuracy here. It is the highest of many noisy values, and partly luck.
-    """
-
-    title: str
-    start: float | None
-    trial: int
-    accuracy: float
-    best_trial: int
-    best: float
+    title: str  # of the benchmark
+    start: float | None  # accuracy of the search's start; None if the start was not finished
+    trial: int  # the trial chosen on the other benchmarks
+    accuracy: float  # its accuracy here
+    best_trial: int  # the trial chosen here alone
+    best: float  # its accuracy here, the highest of many noisy values and partly luck
 
     @property
     def lost(self) -> float:

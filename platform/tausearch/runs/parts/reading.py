@@ -19,11 +19,7 @@ from trainables.task_names import NamedTask
 
 
 def read_spec(directory: RunDirectory) -> AnySpec:
-    """Return the specification in the `run.yaml` of a run directory.
-
-    Raises:
-        InputError: If the file is missing, is not valid, or belongs to another run.
-    """
+    """Return the specification in a `run.yaml`; raises an `InputError` if it is missing, wrong or another run's."""
     try:
         spec = read_model(directory.spec_file, _spec_of)
     except FileNotFoundError as error:

@@ -25,15 +25,11 @@ class Scale:
     `normalised`: 100 (a - start) / max(best - start, 1 point), at least -100. The start has 0, and the best 100 where
     it is a point or more above the start. `rank`: 100 (N + 1/2 - r) / N for rank r among the N accuracies, of equal
     ones their mean rank. `mean`: the accuracy itself.
-
-    Attributes:
-        start: Accuracy of the search's start; of the worst trial where the start has none. Percent.
-        known: The accuracies of all trials that have finished this benchmark, percent; one at least.
     """
 
     across: Across
-    start: float
-    known: tuple[float, ...]
+    start: float  # accuracy of the search's start; of the worst trial where the start has none; percent
+    known: tuple[float, ...]  # the accuracies of all trials that have finished this benchmark, percent; one at least
 
     @classmethod
     def of(cls, across: Across, start: float | None, known: Iterable[float]) -> Scale | None:

@@ -36,14 +36,10 @@ class MultiSearchSpec(SearchSpec):
 
     `benchmark` has the references of all with commas between them, `steps` is their number, and `tasks` has a title
     for each. Epochs, tasks and batch size of `protocol` are those of the first benchmark; the rest of it holds for all.
-
-    Attributes:
-        across: How accuracies on several benchmarks become one value; see `scores.Scale`.
-        parts: The benchmarks by their references, in order.
     """
 
-    across: Across
-    parts: Annotated[dict[str, SearchBenchmark], Field(min_length=2)]
+    across: Across  # how accuracies on several benchmarks become one value; see `scores.Scale`
+    parts: Annotated[dict[str, SearchBenchmark], Field(min_length=2)]  # by their references, in order
 
     @property
     def user_code_names(self) -> tuple[str, ...]:

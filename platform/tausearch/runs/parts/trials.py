@@ -24,14 +24,10 @@ class MultiTrial(TrialSummary):
 
     A row belongs to a benchmark, once all before it are finished, too: accuracies in percent, those of `task_k` on
     benchmark k, the others means over the benchmarks so far. They never change; `value` and `scores` do.
-
-    Attributes:
-        parts: Its parts by the places of their benchmarks; None for one that has not started.
-        scores: The score after each row: the mean over the benchmarks so far.
     """
 
-    parts: tuple[TrialSummary | None, ...] = ()
-    scores: tuple[float, ...] = ()
+    parts: tuple[TrialSummary | None, ...] = ()  # by the places of their benchmarks; None for one not started
+    scores: tuple[float, ...] = ()  # after each row: the mean over the benchmarks so far
 
     @property
     def accuracies(self) -> tuple[float | None, ...]:
@@ -53,13 +49,9 @@ class MultiTrial(TrialSummary):
 def combine_parts(
     spec: PartsSpec, parts: Iterable[TrialSummary], scales: Scales | None = None, known: Mapping[int, MultiTrial] = {}
 ) -> list[MultiTrial]:
-    """Return the trials of parts, by number.
+    """Return the trials of all parts that have started, by number.
 
-    Args:
-        spec: The parts as a run.
-        parts: All parts that have started.
-        scales: The scale of each benchmark; by default that of these trials.
-        known: Earlier summaries of the trials. Their rows are kept, as whoever was told of them knows these.
+    `scales` are by default those of these trials. Rows of earlier summaries, `known`, are kept: listeners know them.
     """
     found: dict[int, list[TrialSummary | None]] = defaultdict(lambda: [None] * spec.count)
     for part in parts:

@@ -71,13 +71,7 @@ def write_rows(table: pa.Table, target: Path) -> None:
 
 
 def read_rows(path: Path) -> pa.Table:
-    """Return the rows of a file.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        InputError: If it is damaged.
-        StorageError: If it must not be read.
-    """
+    """Return the rows of a file; a damaged one is an `InputError`, one that must not be read a `StorageError`."""
     try:
         return _checked_rows(path)
     except FileNotFoundError:

@@ -13,50 +13,29 @@ from tausearch.runs.specs.run import Role, RunSpec, Seed
 
 
 class Retraining(Strict):
-    """How a final run trains tasks of another one again, on a benchmark without some of its classes.
+    """How a final run trains tasks of another one again, on a benchmark without some of its classes."""
 
-    Attributes:
-        run: The other run.
-        run_id: Its id.
-        forgotten: The classes that are left out: places in the class order of the other run, from 1.
-        kept: Number of first tasks that are taken over, because no image of these classes has reached them.
-    """
-
-    run: str
-    run_id: str
-    forgotten: tuple[PositiveInt, ...]
-    kept: NonNegativeInt
+    run: str  # the other run
+    run_id: str  # its id
+    forgotten: tuple[PositiveInt, ...]  # classes that are left out: places in the class order of that run, from 1
+    kept: NonNegativeInt  # number of first tasks that are taken over: no image of these classes has reached them
 
 
 class FinalSpec(RunSpec):
-    """The specification of a final run; see `RunSpec` for the other fields.
-
-    Attributes:
-        seeds: The seeds of its trials, each once per class order.
-        source: The search whose best configuration it trains, if any.
-        source_id: The id of that search, as another storage has searches of the same names; empty where not known.
-        tuned_on: The benchmark of that search.
-        overrides: Values that replace the chosen ones (`--set`).
-        retrained: None unless it trains tasks of another run again.
-        measure_removability: Whether its trials measure what each task loses without its vector, because a bound of the
-            search asked for it.
-        save_curvature: Whether its trials write the curvature of each task beside its vector, for merging rules.
-        classes: The number of classes of a run over class orders, in which each order has tasks of its own; None of
-            other runs and in those of earlier versions.
-    """
+    """The specification of a final run; see `RunSpec` for the other fields."""
 
     role: ClassVar[Role] = "seed"
     purpose: Literal["final"] = "final"
     constraints: ClassVar[tuple[Constraint, ...]] = ()  # which only searches have
-    seeds: tuple[Seed, ...]
-    source: str | None = None
-    source_id: Annotated[str, UNUSED] = ""
-    tuned_on: str | None = None
-    overrides: dict[str, Scalar] = {}
-    retrained: Retraining | None = None
-    measure_removability: bool = False
-    save_curvature: bool = False
-    classes: PositiveInt | None = None
+    seeds: tuple[Seed, ...]  # of its trials, each once per class order
+    source: str | None = None  # the search whose best configuration it trains, if any
+    source_id: Annotated[str, UNUSED] = ""  # its id: other storages have searches of this name; empty if not known
+    tuned_on: str | None = None  # the benchmark of that search
+    overrides: dict[str, Scalar] = {}  # values that replace the chosen ones (`--set`)
+    retrained: Retraining | None = None  # None unless it trains tasks of another run again
+    measure_removability: bool = False  # what each task loses without its vector: a bound of the search asked for it
+    save_curvature: bool = False  # whether the curvature of each task is written beside its vector, for merging rules
+    classes: PositiveInt | None = None  # their number, over class orders, each of which has tasks of its own; else None
 
     @model_validator(mode="after")
     def _has_a_seed_for_each_trial(self) -> FinalSpec:

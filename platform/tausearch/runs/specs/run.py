@@ -42,19 +42,12 @@ def names_in(
 
 @dataclass(frozen=True)
 class ValueLabels:
-    """What the value by which trials are compared is called.
+    """What the value by which trials are compared is called."""
 
-    Attributes:
-        metric: Its name among the metrics.
-        title: Its title in tables.
-        caption: Its name in captions.
-        axis: Its name at an axis, with the unit.
-    """
-
-    metric: str
-    title: str
-    caption: str
-    axis: str
+    metric: str  # its name among the metrics
+    title: str  # in tables
+    caption: str  # its name in captions
+    axis: str  # its name at an axis, with the unit
     unit: str
 
     @property
@@ -66,49 +59,31 @@ class ValueLabels:
 class RunSpec(Strict):
     """The fields that the specifications of all kinds of runs share.
 
-    Attributes:
-        role: The kind of its trials.
-        id: Unique over all storage roots, which names are not; a tracking server serves many roots.
-        purpose: The split that its trials are judged on: "search" (validation) or "final" (test).
-        benchmark: Name and options, as `trainables.data.BenchmarkRef` reads them.
-        steps: Number of tasks per trial: T, or 1 for a joint method.
-        cache_size: Bound on the size of the pre-consolidation cache, gigabytes; 0 turns the cache off.
-        fixed: The hyperparameters that all trials have; all of them in a final run.
-        tracking: The trackers that it is written to; None for MLflow alone. See `trackers`.
-        tracking_uri: MLflow tracking URI; None for the default store in the storage root.
-        address: Address of the Ray cluster that its last driver joined; None for a Ray of the driver's own.
-        data_root: Folder of the published datasets.
-        left_out: A line for each image that cannot be read and is left out (`--skip-broken`), up to a bound; and one
-            for classes in no task.
-        with_bounds: Whether `probe` and `joint` are run after it, where they were not measured yet.
-        tasks: The tasks of the benchmark by name. They follow from it, so `run.yaml` has them not; a file of their own
-            spares the readers of a run a look at the images. Empty where the file is missing.
-        version: The version of tausearch that made the run.
-        code_digests: For each name of code of the user, the digest of its module's file when the run last started.
+    `tasks` follow from the benchmark, so `run.yaml` has them not; a file of their own spares readers a look at images.
     """
 
-    role: ClassVar[Role]
+    role: ClassVar[Role]  # the kind of its trials
     name: str
-    id: str = ""
-    purpose: Purpose
-    benchmark: str
+    id: str = ""  # unique over all storage roots, which names are not; a tracking server serves many roots
+    purpose: Purpose  # the split that its trials are judged on: "search" (validation) or "final" (test)
+    benchmark: str  # name and options, as `trainables.data.BenchmarkRef` reads them
     method: str
     protocol: ExperimentProtocol
     resources: Resources
     trials: Annotated[int, AfterValidator(ranges.TRIALS.checked)]
-    steps: Annotated[int, AfterValidator(ranges.TASKS.checked)]
-    cache_size: Annotated[float, AfterValidator(ranges.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE
-    fixed: dict[str, Scalar] = {}
-    tracking: tuple[TrackerName, ...] | None = None
-    tracking_uri: str | None = None
-    address: str | None = None
-    data_root: str | None = None
+    steps: Annotated[int, AfterValidator(ranges.TASKS.checked)]  # number of tasks per trial: T, or 1 for a joint method
+    cache_size: Annotated[float, AfterValidator(ranges.GIGABYTES.checked)] = DEFAULT_CACHE_SIZE  # GB; 0: no cache
+    fixed: dict[str, Scalar] = {}  # the hyperparameters that all trials have; all of them in a final run
+    tracking: tuple[TrackerName, ...] | None = None  # where it is written to; None for MLflow alone, see `trackers`
+    tracking_uri: str | None = None  # None for the default store of MLflow in the storage root
+    address: str | None = None  # of the Ray cluster that its last driver joined; None for a Ray of the driver's own
+    data_root: str | None = None  # folder of the published datasets
     data: DataFacts | None = None
-    left_out: tuple[str, ...] = ()
-    with_bounds: bool = False
-    tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()
-    version: str = Field(default_factory=lambda: version("tausearch"))
-    code_digests: dict[str, str] = {}
+    left_out: tuple[str, ...] = ()  # a line for each unreadable image, up to a bound, and for classes in no task
+    with_bounds: bool = False  # whether `probe` and `joint` are run after it, where they were not measured yet
+    tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()  # by name; empty where their file is missing
+    version: str = Field(default_factory=lambda: version("tausearch"))  # of tausearch, that made the run
+    code_digests: dict[str, str] = {}  # of the files of the user's code, by its name, when the run last started
 
     @property
     def class_count(self) -> int | None:
@@ -262,20 +237,11 @@ class RunSpec(Strict):
         return self.protocol.split_seed
 
     def trial_config(
-        self,
-        number: int,
-        hyperparameters: dict[str, Any],
-        *,
-        cache: Path | None,
-        directory: RunDirectory | None = None,
+        self, number: int, hyperparameters: dict[str, Any], *, cache: Path | None, directory: RunDirectory | None = None
     ) -> TrialConfig:
-        """Return the config of a trial.
+        """Return the config of a trial; the fixed hyperparameters are added to the searched ones.
 
-        Args:
-            number: The number of the trial.
-            hyperparameters: The searched ones; the fixed ones are added.
-            cache: The pre-consolidation cache; not used if its size is 0.
-            directory: The run directory, for the trial's state and a final run's task vectors; None to save neither.
+        The run directory gets the trial's state and a final run's task vectors; None to save neither.
         """
         from trainables.data import BenchmarkRef  # torch takes seconds to import
 

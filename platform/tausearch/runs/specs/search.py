@@ -37,23 +37,16 @@ class Reevaluate(Strict):
 
     best: Annotated[int, AfterValidator(ranges.REEVALUATED.checked)]
     runs: Annotated[int, AfterValidator(ranges.ROUNDS.checked)]
-    start: bool = False  # as in searches of earlier versions
+    start: bool = False
 
 
 class StopRule(Strict):
-    """The rule by which a search ends before all of its trials were run; without numbers it never does.
+    """The rule by which a search ends before all of its trials were run; without numbers it never does."""
 
-    Attributes:
-        patience: Number of trials in a row without a gain after which it ends.
-        target: The value at which it ends, in the unit of what the search chooses by.
-        since: Number of the first trial that counts: extending a search begins the count anew.
-        least_gain: Points by which a value must exceed the best to be a gain; None for one image.
-    """
-
-    patience: Annotated[int, AfterValidator(ranges.TRIALS.checked)] | None = None
-    target: FiniteFloat | None = None
-    since: NonNegativeInt = 0
-    least_gain: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    patience: Annotated[int, AfterValidator(ranges.TRIALS.checked)] | None = None  # trials without a gain, in a row
+    target: FiniteFloat | None = None  # the value at which it ends, in the unit of what the search chooses by
+    since: NonNegativeInt = 0  # number of the first trial that counts: extending a search begins the count anew
+    least_gain: Annotated[FiniteFloat, Field(ge=0)] | None = None  # points that make a gain; None: one image
 
     @property
     def never(self) -> bool:
@@ -62,40 +55,24 @@ class StopRule(Strict):
 
 
 class SearchSpec(RunSpec):
-    """The specification of a search; see `RunSpec` for the other fields.
-
-    Attributes:
-        algorithm: What proposes the points; see `studies.algorithm_named`.
-        sampler_options: Arguments of the algorithm's sampler.
-        scheduler: The rule that stops trials early; see `studies.schedulers.pruner_named`.
-        pruner_options: Arguments of the scheduler's pruner.
-        seed: The seed of the algorithm and of each trial.
-        start: The point to try first.
-        warm_start: The points to try next, before the algorithm proposes any.
-        warm_start_from: Where they are from, as the user named it; empty in searches of earlier versions.
-        constraints: Bounds that a configuration must keep to be chosen.
-        objectives: The metrics that it aims at; empty for the final accuracy alone.
-        prefer: With several objectives, the metric of the one by which a point of the front is chosen, or "knee".
-        reevaluate: None if the search does not re-evaluate.
-        stop: The rule that may end it before all trials were run.
-    """
+    """The specification of a search; see `RunSpec` for the other fields."""
 
     role: ClassVar[Role] = "trial"
     purpose: Literal["search"] = "search"
-    algorithm: str = "tpe"
-    sampler_options: dict[str, Scalar] = {}
-    scheduler: str = "none"
-    pruner_options: dict[str, Scalar] = {}
-    seed: Seed = 0
+    algorithm: str = "tpe"  # what proposes the points; see `studies.algorithm_named`
+    sampler_options: dict[str, Scalar] = {}  # arguments of the algorithm's sampler
+    scheduler: str = "none"  # the rule that stops trials early; see `studies.schedulers.pruner_named`
+    pruner_options: dict[str, Scalar] = {}  # arguments of the scheduler's pruner
+    seed: Seed = 0  # the seed of the algorithm and of each trial
     space: dict[str, Dimension] = {}
-    start: dict[str, Scalar] = {}
-    warm_start: tuple[KnownPoint, ...] = ()
-    warm_start_from: tuple[str, ...] = ()
-    constraints: tuple[Constraint, ...] = ()
-    objectives: tuple[Objective, ...] = ()
-    prefer: str = KNEE
-    reevaluate: Reevaluate | None = None
-    stop: StopRule = StopRule()
+    start: dict[str, Scalar] = {}  # the point to try first
+    warm_start: tuple[KnownPoint, ...] = ()  # the points to try next, before the algorithm proposes any
+    warm_start_from: tuple[str, ...] = ()  # as the user named them; empty in searches of 0.1.0
+    constraints: tuple[Constraint, ...] = ()  # bounds that a configuration must keep to be chosen
+    objectives: tuple[Objective, ...] = ()  # the metrics that it aims at; empty for the final accuracy alone
+    prefer: str = KNEE  # with several objectives: the metric that chooses a point of the front, or "knee"
+    reevaluate: Reevaluate | None = None  # None if the search does not re-evaluate
+    stop: StopRule = StopRule()  # the rule that may end it before all trials were run
 
     @model_validator(mode="after")
     def _starts_in_its_space(self) -> SearchSpec:
