@@ -177,11 +177,7 @@ def _require_numbers(usual: SpaceFile, values: Mapping[str, Scalar], where: str)
 
 
 def read_space_file(path: Path) -> SpaceFile:
-    """Return the checked content of a search-space file.
-
-    Raises:
-        InputError: If the file cannot be read, is not YAML, or breaks the schema; names the first fault.
-    """
+    """Return the checked content of a search-space file; what cannot be read or is wrong is an InputError."""
     try:
         return read_model(path, SpaceFile.model_validate, _explain)
     except FileNotFoundError as error:

@@ -21,11 +21,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def as_scalar(value: object) -> object:
-    """Return the number in a text, as on the command line; numbers, truth values and other texts as they are.
-
-    Raises:
-        ValueError: For anything else.
-    """
+    """Return the number in a text; numbers, truth values and other texts as they are; anything else: ValueError."""
     if not isinstance(value, bool | int | float | str):
         raise ValueError("must be a number, a text, true or false")
     return number_or_text(value) if isinstance(value, str) else value
@@ -41,11 +37,7 @@ ScalarField = Annotated[Scalar, BeforeValidator(as_scalar), AfterValidator(_fini
 
 
 def parse_assignments(texts: Iterable[str], option: str = "--set") -> dict[str, Scalar]:
-    """Return key and value of every `key=value` of the command line; a value that looks like a number is a number.
-
-    Raises:
-        InputError: If a text is not `key=value`, has a number that 64 bits cannot represent, or sets a key again.
-    """
+    """Return key and value of every `key=value`, numbers as numbers; a wrong text or second value is an InputError."""
     found: dict[str, Scalar] = {}
     for text in texts:
         key, _, right = (part.strip() for part in text.partition("="))

@@ -10,11 +10,7 @@ from checked_input.errors import InputError as InputError  # the packages below 
 
 @contextmanager
 def faults_of(place: str) -> Iterator[None]:
-    """Have the faults of the block begin with a place.
-
-    Raises:
-        InputError: If the block raises one.
-    """
+    """Have the faults of an InputError of the block begin with a place."""
     try:
         yield
     except InputError as error:

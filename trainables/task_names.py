@@ -216,11 +216,7 @@ def _stays(char: str) -> bool:
 
 
 def task_called(option: str, given: int | str, tasks: Sequence[NamedTask]) -> int:
-    """Return the number of a task, from 1, for its number, its own name, or one of its classes.
-
-    Raises:
-        InputError: If no task has this name, or several have this label.
-    """
+    """Return the number of a task, from 1, for it, its own name or a class of it; none or several such: InputError."""
     if isinstance(given, int) or re.fullmatch("[0-9]{1,9}", given):
         return int(given)  # the range is checked with the other numbers
     for matches in (

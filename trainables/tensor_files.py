@@ -65,11 +65,7 @@ def read_sealed(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Ten
 
 
 def require_file(path: Path) -> os.stat_result:
-    """Return a file's status; refuse anything but a regular file, because opening a FIFO would block forever.
-
-    Raises:
-        OSError: If it is no regular file, or does not exist.
-    """
+    """Return a file's status; anything but a regular file is an OSError, because opening a FIFO would block forever."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise OSError("is not a regular file")
@@ -77,11 +73,7 @@ def require_file(path: Path) -> os.stat_result:
 
 
 def read_weights(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return what `read_sealed` returns, for weights: finite floating-point numbers.
-
-    Raises:
-        ValueError: As `read_sealed`; also if a tensor holds other values.
-    """
+    """Return what `read_sealed` returns, for weights; other values than finite floats are a ValueError, too."""
     tensors, header = read_sealed(path, shapes)
     for name, tensor in sorted(tensors.items()):
         if tensor.dtype not in _FLOATS:
@@ -93,12 +85,7 @@ def read_weights(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Te
 
 
 def weights_given(path: Path, what: str) -> dict[str, Tensor]:
-    """Return the tensors of a file that the user gives, memory-mapped; `what` names it in errors.
-
-    Raises:
-        InputError: If there is no such file, it cannot be read as safetensors, or it holds other values than finite
-            floating-point numbers.
-    """
+    """Return a user's tensors, memory-mapped; an unreadable or wrong file is an InputError that names `what`."""
     try:
         return read_weights(path)[0]
     except FileNotFoundError as error:

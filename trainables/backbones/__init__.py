@@ -101,11 +101,7 @@ class Backbone:
 
     @property
     def input(self) -> InputSpec:
-        """The images that the backbone reads; known without its weights.
-
-        Raises:
-            InputError: If timm knows no model of that name.
-        """
+        """The images that the backbone reads, known without its weights; an InputError if timm knows no such model."""
         if self.own is not None:
             return self.own.input
         if self.name == EMBEDDED:
@@ -116,11 +112,7 @@ class Backbone:
 
     @property
     def shape(self) -> Shape:
-        """The backbone's size, and whether `TokenViT` can open it; known without its weights.
-
-        Raises:
-            InputError: If timm knows no ViT of that name.
-        """
+        """The backbone's size, and whether `TokenViT` can open it, known without its weights; errors as of `input`."""
         if self.own is not None:
             return self.own.shape(self.name)
         if self.name == EMBEDDED:

@@ -18,11 +18,7 @@ ROW_STD = 0.02  # root mean square of the entries of a row: that of drawn rows, 
 
 
 def embeddings_in(path: Path, class_names: Sequence[str]) -> Tensor:
-    """Return the embeddings `(C, p)` of classes from a safetensors file that has a vector `(p,)` under each name.
-
-    Raises:
-        InputError: If the file cannot be read, lacks a class, or its vectors are no vectors of one size.
-    """
+    """Return the embeddings `(C, p)` of classes, a vector under each name in a file; a wrong file is an InputError."""
     what = f"initial head {path}"
     found = _read(path, path.stat().st_mtime_ns if path.exists() else 0)
     class_names = [same_letters(name, found) for name in class_names]

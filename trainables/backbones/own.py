@@ -40,11 +40,7 @@ class OwnBackbone:
     initial_head: Callable[[Sequence[str]], Tensor] | None = None
 
     def embeddings(self, name: str, class_names: Sequence[str]) -> Tensor:
-        """Return what `initial_head` gives, which is not None; `name` is for errors.
-
-        Raises:
-            InputError: If it fails or returns something else.
-        """
+        """Return what `initial_head`, which is not None, gives; something else is an InputError that names `name`."""
         assert self.initial_head is not None
         what, give = f"backbone {name!r}: initial_head", self.initial_head
         found = called(what, lambda: give(class_names))
@@ -54,11 +50,7 @@ class OwnBackbone:
         return found.detach().float().cpu()
 
     def require(self, name: str) -> None:
-        """Refuse fields of a wrong type or value; `name` is for errors. Nothing is built.
-
-        Raises:
-            InputError: If one is wrong.
-        """
+        """Refuse fields of a wrong type or value by an InputError that names `name`. Nothing is built."""
         if fault := self._fault():
             raise InputError(f"backbone {name!r}: {fault}")
 
@@ -105,11 +97,7 @@ class OwnBackbone:
         return built
 
     def shape(self, name: str) -> Shape:
-        """Return the shape of the network, which is built and tried on two black images.
-
-        Raises:
-            InputError: If its features or its layers are not as they must be.
-        """
+        """Return the shape of the network, tried on two black images; wrong features or layers are an InputError."""
         return _shape_of(self, name)
 
 

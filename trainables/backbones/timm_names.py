@@ -43,11 +43,7 @@ def is_of_timm(architecture: str) -> bool:
 
 
 def timm_name(name: str) -> TimmName:
-    """Return the parts of a backbone's name.
-
-    Raises:
-        InputError: If timm has no such model or no such weights of it, or the option behind `?` is another one.
-    """
+    """Return the parts of a backbone's name; a model, weights or option that timm does not have is an InputError."""
     architecture, _, option = name.partition("?")
     if not timm.is_model(architecture):
         own = (EMBEDDED, *installed("backbone"))
@@ -73,11 +69,7 @@ def _require_tag(architecture: str) -> None:
 
 
 def skeleton(name: str, classes: int = 0) -> VisionTransformer:
-    """Return a network on the meta device: without weights, and without memory for them.
-
-    Raises:
-        InputError: If timm has no such model, it is of a kind that we do not know, or cannot read images of that size.
-    """
+    """Return a network on the meta device, without memory for weights; one that we cannot use is an InputError."""
     with torch.device("meta"):
         model = created(name, classes)
     if not isinstance(model, _KNOWN):
@@ -107,11 +99,7 @@ def created(name: str, classes: int | None = 0, *, pretrained: bool = False) -> 
 
 
 def input_of(name: str) -> InputSpec:
-    """Return the images that a model reads.
-
-    Raises:
-        InputError: If timm has no such model, or does not know its images.
-    """
+    """Return the images that a model reads; an InputError if timm has no such model, or does not know its images."""
     found = timm_name(name)
     config = timm.get_pretrained_cfg(found.architecture)
     if config is None:

@@ -66,12 +66,7 @@ def write_adapter(
 
 
 def read_adapter(folder: Path, theta_0: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tau `(out, in)` by tuned weight name, from an adapter of `write_adapter`.
-
-    Raises:
-        OSError: If there is no adapter.
-        ValueError: If it is damaged, or does not fit theta_0.
-    """
+    """Return tau `(out, in)` by tuned weight name from an adapter; a missing one: OSError, a wrong one: ValueError."""
     tensors, _ = read_weights(folder / ADAPTER_FILE)
     taus = {}
     for name, weight in theta_0.items():

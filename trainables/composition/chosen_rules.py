@@ -75,11 +75,7 @@ class ChosenRule:
         return bool(curvatures_of(rule_called(self.name)))
 
     def require_curvatures(self, vectors: Iterable[SavedVector]) -> None:
-        """Check that each vector has a curvature that the rule can read, if it reads any; no curvature is read.
-
-        Raises:
-            InputError: If one has none.
-        """
+        """Refuse vectors without a curvature of the kinds that the rule reads, if it reads any, by an InputError."""
         kinds = curvatures_of(rule_called(self.name))
         for vector in vectors if kinds else ():
             with faults_of(f"rule {self.name!r} reads curvatures"):
@@ -87,20 +83,12 @@ class ChosenRule:
 
 
 def rule_called(name: str) -> MergingRule:
-    """Return a rule of ours, of an installed package or of `MODULE:NAME`.
-
-    Raises:
-        InputError: If there is none, or it is not a class that satisfies `MergingRule`.
-    """
+    """Return a rule of ours, of an installed package or of `MODULE:NAME`; an InputError for none or a wrong one."""
     return checked_rule(f"rule {name!r}", find("rule", name, RULES, type))
 
 
 def checked_rule(what: str, make: Callable[[], MergingRule]) -> MergingRule:
-    """Return a rule that satisfies `MergingRule`; `what` begins an error.
-
-    Raises:
-        InputError: If it cannot be made, lacks `merge`, or declares something wrong.
-    """
+    """Return a rule; one that does not satisfy `MergingRule` is an InputError that begins with `what`."""
     rule = called(what, make)
     require_members(what, type(rule), MergingRule)
     if fault := _declaration_fault(rule):
@@ -109,11 +97,7 @@ def checked_rule(what: str, make: Callable[[], MergingRule]) -> MergingRule:
 
 
 def checked_merge(what: str, rule: MergingRule, merging: Merging, theta_0: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return what a rule merges, by tuned weight name, in theta_0's precision; `what` begins an error.
-
-    Raises:
-        InputError: If the rule fails, or returns other names or shapes, or numbers that are not finite floats.
-    """
+    """Return what a rule merges in theta_0's precision; a failure or wrong result is an InputError with `what`."""
     found = called(what, lambda: rule.merge(merging))
     if fault := _fault(found, theta_0):
         raise InputError(f"{what}: {fault}")
@@ -142,11 +126,7 @@ def curvatures_of(rule: MergingRule) -> tuple[CurvatureKind, ...]:
 
 
 def choose_rule(name: str, given: Mapping[str, Any], seed: int = 0) -> ChosenRule:
-    """Return a rule with the given parameters, and the defaults of the others.
-
-    Raises:
-        InputError: If there is no such rule, or a parameter is unknown or out of range.
-    """
+    """Return a rule with the given parameters and its defaults; an unknown or wrong parameter is an InputError."""
     declared = rule_called(name).parameters
     for key, value in given.items():
         if key not in declared:

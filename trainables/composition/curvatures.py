@@ -25,11 +25,7 @@ _MOST_EXAMPLES = 10**9
 
 
 def write_curvature(folder: Path, curvature: TaskCurvature, origin: Origin) -> None:
-    """Write the curvature of a task into the folder of its vector.
-
-    Raises:
-        TypeError: If the curvature is neither diagonal nor of Kronecker factors.
-    """
+    """Write the curvature of a task into the folder of its vector; one of user code is a TypeError."""
     kind = next((kind for kind, each in KINDS.items() if isinstance(curvature.mean, each)), None)
     if kind is None:
         raise TypeError(f"a curvature of {' or '.join(KINDS)} can be saved, got {type(curvature.mean).__name__}")
@@ -98,11 +94,7 @@ def read_curvature(
 
 
 def read_curvature_file(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Tensor], int]:
-    """Return the tensors of a curvature's file and the number of images; None allows tensors of any shapes.
-
-    Raises:
-        InputError: If the file cannot be read, or is not what was written.
-    """
+    """Return tensors and number of images of a curvature's file; it is an InputError if damaged or of other shapes."""
     try:
         tensors, header = read_weights(path, shapes)
         examples = int(header["examples"])

@@ -42,11 +42,7 @@ _FOLDER = re.compile(r"task_([1-9][0-9]*)")
 
 
 def vector_folders(folder: Path) -> list[Path]:
-    """Return the folders of a seed's task vectors, in the order of the tasks.
-
-    Raises:
-        InputError: If there are none.
-    """
+    """Return the folders of a seed's task vectors, in the order of the tasks; an InputError if there are none."""
     paths = folder.iterdir() if folder.is_dir() else ()
     found = {match[1]: path for path in paths if (match := _FOLDER.fullmatch(path.name))}
     if not found:
@@ -167,12 +163,7 @@ def _usage(origin: Origin) -> dict[str, str]:
 
 
 def unpacked(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> SavedVector:
-    """Return the vector of a file's header and tensors; the inverse of `packed`.
-
-    Raises:
-        KeyError: If a field or tensor is missing.
-        ValueError: If a field or tensor is wrong, or the file has another format.
-    """
+    """Return the vector of a `packed` header and tensors; a missing part is a KeyError, a wrong one a ValueError."""
     version = header.get("version", "unknown")
     if version != str(FORMAT_VERSION):
         raise ValueError(f"format version {version}, this version reads {FORMAT_VERSION}")

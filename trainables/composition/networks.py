@@ -69,11 +69,7 @@ class ComposedNetwork:
             self.weights = merged(self.theta_0, list(vectors), weights, rule)
 
     def require_allowed(self, rule: ChosenRule | None) -> None:
-        """Check that a merging rule may replace the weighted sum.
-
-        Raises:
-            InputError: If the network is linear in tau.
-        """
+        """Refuse a merging rule in place of the weighted sum if the network is linear in tau, by an InputError."""
         if rule is not None and not self.displaces_weights:
             raise InputError(f"--rule {rule.name}: of tangents only weighted sums have a meaning; allowed: linear")
 
@@ -161,11 +157,7 @@ NETWORKS: dict[Parametrisation, type[ComposedNetwork]] = {
 def network_for(
     vectors: Iterable[SavedVector], backbone: Backbone, device: torch.device, precision: Precision = "fp32"
 ) -> ComposedNetwork:
-    """Return a new network that evaluates compositions of the given task vectors.
-
-    Raises:
-        InputError: If the vectors need different networks.
-    """
+    """Return a new network for compositions of the vectors; an InputError if they need different networks."""
     kinds = {vector.parametrisation: NETWORKS[vector.parametrisation] for vector in vectors}
     if len(set(kinds.values())) > 1:
         raise InputError(f"task vectors of the kinds {', '.join(kinds)} cannot be composed with each other")

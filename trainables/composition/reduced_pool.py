@@ -34,11 +34,7 @@ class ReducedPool(VectorPool):
 
     @staticmethod
     def of(pool: VectorPool, removal: Removal) -> ReducedPool:
-        """Return what a removal leaves of a pool.
-
-        Raises:
-            InputError: If tangents would lose some classes of a task alone: their classifier is a part of tau.
-        """
+        """Return what a removal leaves of a pool; an InputError for tangents that lose some classes of a task alone."""
         folders: tuple[Path, ...] = tuple(pool.folders[task - 1] for task in removal.tasks)
         for task in removal.partial:
             if read_vector(pool.folders[task - 1]).parametrisation == "tangent":

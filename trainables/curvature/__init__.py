@@ -29,11 +29,7 @@ KINDS: dict[CurvatureKind, type[DiagonalCurvature] | type[KroneckerCurvature]] =
 
 
 def curvature_called(name: str) -> type[EstimatedCurvature]:
-    """Return a curvature of ours, of an installed package or of `MODULE:NAME`.
-
-    Raises:
-        InputError: If there is none, or it is not a class that satisfies `EstimatedCurvature`.
-    """
+    """Return a curvature of ours, of a package or of `MODULE:NAME`; none, or a wrong class, is an InputError."""
     ours = {str(kind): curvature for kind, curvature in KINDS.items()}
     found: type[EstimatedCurvature] = find("curvature", name, ours, type)
     require_members(f"curvature {name!r}", found, EstimatedCurvature)

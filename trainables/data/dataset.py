@@ -333,11 +333,7 @@ def require_options(ref: BenchmarkRef) -> None:
 
 
 def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
-    """Return the dataset of a benchmark on disk, without reading it; `root` is the data root.
-
-    Raises:
-        InputError: If the dataset has no such variant, its path is none, or an option does not belong to its kind.
-    """
+    """Return the dataset of a benchmark on disk without reading it; a wrong path, variant or option: InputError."""
     require_options(ref)
     kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, task=None, epochs=None)
     if ref.path is not None:

@@ -38,11 +38,7 @@ def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
 
 
 def checked_source(name: str, source: BenchmarkSource) -> BenchmarkSource:
-    """Return a benchmark of the user whose functions check what they return; `name` is for errors.
-
-    Raises:
-        InputError: If one of its fields is wrong.
-    """
+    """Return a benchmark whose functions check what they return; a wrong field is an InputError that names `name`."""
     _require_protocol(name, source)
     return replace(
         source, load=partial(_checked_load, name, source), transforms=partial(_checked_transforms, name, source)

@@ -50,11 +50,7 @@ class BenchmarkRef:
 
     @classmethod
     def parse(cls, text: str) -> BenchmarkRef:
-        """Return the reference for a text form, with absolute paths; an unknown name passes.
-
-        Raises:
-            InputError: If an option is unknown, or its value is wrong.
-        """
+        """Return the reference for a text, with absolute paths; any name passes, a wrong option is an InputError."""
         name, _, query = text.partition("?")
         options: dict[str, Any] = {}
         for part in query.split("&") if query else []:
@@ -73,11 +69,7 @@ class BenchmarkRef:
         return cls(name=_absolute(name)).with_options(**options)
 
     def with_options(self, **options: Any) -> BenchmarkRef:
-        """Return the reference with the options that are not None.
-
-        Raises:
-            InputError: If a value is out of range, or two options contradict each other.
-        """
+        """Return the reference with the options that are not None; wrong or contradicting values are an InputError."""
         ref = replace(self, **{key: value for key, value in options.items() if value is not None})
         for key, limits in _RANGES.items():
             value = getattr(ref, key)
@@ -90,11 +82,7 @@ class BenchmarkRef:
         return ref
 
     def require_said_once(self, **options: Any) -> None:
-        """Refuse options that are given beside the reference and have other values in it; None is not given.
-
-        Raises:
-            InputError: If there are some, with a line for each.
-        """
+        """Refuse given options, not None, with other values in the reference, by an InputError with a line for each."""
         faults = []
         for key, value in options.items():
             said = getattr(self, key)

@@ -70,11 +70,7 @@ def unsuited_pace(ref: BenchmarkRef, images: OwnImages) -> Iterator[Unsuited]:
 
 
 def reference(text: str) -> BenchmarkRef:
-    """Return the reference of a benchmark, with absolute paths, without a look at the disk.
-
-    Raises:
-        InputError: If the name is unknown or an option is wrong.
-    """
+    """Return the reference of a benchmark without a look at the disk; a wrong name or option is an InputError."""
     ref = BenchmarkRef.parse(text)
     if not (ref.name in BENCHMARKS or on_disk(ref) or ref.in_code):
         is_folder = os.path.isdir(ref.name)  # the name may be too long for `Path.is_dir`

@@ -19,11 +19,7 @@ TEST_SEED = 0  # fixed: the test split is part of the benchmark, not of an exper
 
 
 def task_sizes(num_classes: int, num_tasks: int) -> list[int]:
-    """Return the number of classes of each task: floor(C / T), and one more for the first C mod T.
-
-    Raises:
-        ValueError: Unless 1 <= T <= C.
-    """
+    """Return the classes of each task, floor(C / T) and one more for the first C mod T; a ValueError for a wrong T."""
     if not 1 <= num_tasks <= num_classes:
         raise ValueError(f"the number of tasks must be between 1 and {num_classes=}, got {num_tasks=}")
     smallest, larger = divmod(num_classes, num_tasks)

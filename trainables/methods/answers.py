@@ -51,11 +51,7 @@ class CheckedPredict:
     _nan: list[Tensor] = field(default_factory=list, init=False)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return logits `(b, C_seen)` of images `(b, c, h, w)`.
-
-        Raises:
-            InputError: If they have another shape.
-        """
+        """Return logits `(b, C_seen)` of images `(b, c, h, w)`; another shape is an InputError."""
         logits, wanted = self.predict(images), (len(images), self.classes)
         if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
             got = tuple(logits.shape) if isinstance(logits, Tensor) else kind_of(logits)
@@ -64,21 +60,13 @@ class CheckedPredict:
         return logits
 
     def require_numbers(self, task: Task) -> None:
-        """Refuse NaN among all logits so far, the largest of which would be no class.
-
-        Raises:
-            DivergedError: If there is one.
-        """
+        """Raise a DivergedError for NaN among all logits so far, the largest of which would be no class."""
         if any(bool(each) for each in self._nan):
             raise DivergedError(task.index, what="logits are NaN")
 
 
 def checked_state(what: str, state: object) -> State:
-    """Return the state of a method.
-
-    Raises:
-        InputError: If it is something else.
-    """
+    """Return the state of a method; something else is an InputError."""
     if not isinstance(state, State):
         raise InputError(f"{what}: state must return a State, got {kind_of(state)}")
     return state

@@ -116,11 +116,7 @@ class Scenario:
 
 
 def require_blocks(method: str, scenario: Scenario) -> None:
-    """Refuse a backbone in which a method of tangents finds no layers.
-
-    Raises:
-        InputError: If it has no `blocks`.
-    """
+    """Refuse a backbone without `blocks`, in which a method of tangents finds its layers, by an InputError."""
     if not scenario.backbone.shape.blocks:
         raise InputError(
             f"{method}: backbone {scenario.backbone.name!r} has no `blocks`, a ModuleList or Sequential as in timm's"

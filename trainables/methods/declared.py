@@ -23,11 +23,7 @@ from trainables.user_code import called, kind_of, require_members
 
 @cache
 def entry_of(name: str, declared: type) -> MethodEntry:
-    """Return the entry of a method of the user.
-
-    Raises:
-        InputError: If a declaration is missing or wrong, or the class lacks a method of the contract.
-    """
+    """Return the entry of a method of the user; a missing or wrong declaration or method is an InputError."""
     what = f"method {name!r}"
     config = getattr(declared, "config", None)
     if not isinstance(config, type) or not is_dataclass(config):

@@ -62,11 +62,7 @@ class MethodEntry:
     vectors: str = ""
 
     def parse(self, hyperparameters: Mapping[str, Any]) -> Any:
-        """Return the checked config for some hyperparameters.
-
-        Raises:
-            InputError: If a hyperparameter is unknown, missing or out of range; names the first and the allowed values.
-        """
+        """Return the checked config for hyperparameters; the first that is unknown, missing or wrong: InputError."""
         known = [field.name for field in fields(self.config)]
         unknown = sorted(set(hyperparameters) - set(known))
         if unknown:
@@ -101,11 +97,7 @@ class MethodEntry:
         return f"{self.name} has no curvature of its tasks; allowed with it: {able}"
 
     def scenario(self, spec: BenchmarkSpec, backbone: Backbone) -> Scenario:
-        """Return the method's scenario on a benchmark: its tasks, or all of them as one for a joint method.
-
-        Raises:
-            InputError: If the user gives an initial head, and the method does not start at one.
-        """
+        """Return the scenario on a benchmark, of all tasks as one if joint; an unused initial head is an InputError."""
         if backbone.head is not None and not self.capabilities.initial_head:
             able = ", ".join(name for name, entry in METHODS.items() if entry.capabilities.initial_head)
             raise InputError(f"--initial-head: the heads of {self.name} do not start at given rows; those of {able} do")

@@ -9,11 +9,7 @@ from trainables.user_code import find
 
 
 def get_method(name: str) -> MethodEntry:
-    """Return the entry of a method.
-
-    Raises:
-        InputError: If there is no method of that name, it is code that is not allowed, or the code is wrong.
-    """
+    """Return the entry of a method; an unknown name, and code that is wrong or not allowed, are an InputError."""
     found = find("method", name, METHODS, type)
     return found if isinstance(found, MethodEntry) else entry_of(name, found)
 

@@ -55,11 +55,7 @@ class TMCConfig:
 
 
 def validate(config: TMCConfig, scenario: Scenario) -> None:
-    """Refuse a backbone without blocks.
-
-    Raises:
-        InputError: If it has none.
-    """
+    """Refuse a backbone without blocks, by an InputError."""
     require_blocks("tmc", scenario)
 
 

@@ -26,22 +26,14 @@ class Checkpoints:
         self._manifest: Manifest = {}
 
     def read(self, tasks: int) -> State | None:
-        """Return the state of the newest whole checkpoint after at most so many tasks, None if there is none.
-
-        Raises:
-            OSError: If the storage fails.
-        """
+        """Return the state of the newest whole checkpoint after at most so many tasks, None if there is none."""
         if self.folder is None or (found := newest_checkpoint(self.folder, tasks)) is None:
             return None
         self._manifest = manifest_of(found)
         return read_state(found, self.folder)
 
     def write(self, tasks: int, state: State) -> None:
-        """Write the state after so many tasks, whole or not at all, and remove older ones.
-
-        Raises:
-            OSError: If the storage fails, or the run directory is not there.
-        """
+        """Write the state after so many tasks, whole or not at all, and remove older ones; see `make_trial_folder`."""
         if self.folder is None:
             return
         path = checkpoint_after(tasks, self.folder)
@@ -62,11 +54,7 @@ def newest_checkpoint(folder: Path, tasks: int) -> Path | None:
 
 
 def whole_checkpoints(folder: Path, tasks: int) -> Iterator[Path]:
-    """Yield a trial's checkpoints after at most so many tasks that `read_state` would read, newest first.
-
-    Raises:
-        OSError: If the storage fails.
-    """
+    """Yield a trial's checkpoints after at most so many tasks that `read_state` would read, newest first."""
     for number in range(tasks, 0, -1):
         path = checkpoint_after(number, folder)
         if check_state(path, folder):

@@ -76,12 +76,7 @@ def write_state(folder: Path, state: State, blobs: Path, manifest: Manifest | No
 
 
 def read_state(folder: Path, blobs: Path) -> State:
-    """Return the state of a checkpoint; its tensors are mapped from the files, so each is read when it is used.
-
-    Raises:
-        InputError: If there is no checkpoint, or it is damaged; one line that names the file.
-        OSError: If the storage fails.
-    """
+    """Return a checkpoint's state, each tensor read when it is used; a missing or damaged file is an InputError."""
     path = folder / STATE_FILE
     try:
         header = _read_header(path)
@@ -117,11 +112,7 @@ def check_state(folder: Path, blobs: Path) -> bool:
 
 
 def damaged_files(folder: Path, blobs: Path) -> list[Path]:
-    """Return a checkpoint's files that are damaged, cut short or gone; every byte is read.
-
-    Raises:
-        OSError: If the storage fails.
-    """
+    """Return a checkpoint's files that are damaged, cut short or gone; every byte is read."""
     path = folder / STATE_FILE
     try:
         header = _read_header(path)
@@ -142,11 +133,7 @@ def _has_content(path: Path, digest: str) -> bool:
 
 
 def _read_header(path: Path) -> _Header:
-    """Return the header of a state file.
-
-    Raises:
-        ValueError: If it is damaged, or has the format of another version.
-    """
+    """Return the header of a state file; a ValueError if it is damaged, or has the format of another version."""
     # The framework is numpy because torch would map the whole file as writable memory.
     with safe_open(path, framework="np") as file:  # refuses a file that is shorter or longer than its header says
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  # not a dict

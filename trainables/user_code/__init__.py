@@ -106,11 +106,7 @@ def forbidden(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def require_allowed(names: Iterable[str]) -> None:
-    """Refuse code that only a file names, all of it at once; `find` says what a single name is.
-
-    Raises:
-        InputError: If several of the names are code that is not allowed.
-    """
+    """Refuse, by one InputError, several names of code that only a file names; of a single one `find` says it."""
     if len(lacking := forbidden(names)) > 1:
         calls = ", ".join(f"tausearch.allow_code({name!r})" for name in lacking)
         raise InputError(
@@ -189,11 +185,7 @@ def find(kind: str, name: str, builtins: Mapping[str, Ours], must_be: type[T]) -
 
 
 def require_sole(kind: str, name: str, *others: str) -> None:
-    """Refuse a name that several packages give. Each of `others` gives it, too.
-
-    Raises:
-        InputError: If so; names all of them.
-    """
+    """Refuse, by an InputError with all givers, a name that several packages give. Each of `others` gives it, too."""
     if fault := clash(kind, name, *others):
         raise InputError(fault)
 
@@ -255,11 +247,7 @@ def require_members(what: str, found: type, protocol: type) -> None:
 
 
 def called(what: str, function: Callable[[], T]) -> T:
-    """Return what the user's code returns; an error of it becomes an `InputError` of one line that begins with `what`.
-
-    Raises:
-        InputError: If the function raises anything but Ctrl-C.
-    """
+    """Return what the user's code returns; all it raises but Ctrl-C becomes an InputError that begins with `what`."""
     try:
         return function()
     except InputError:

@@ -123,11 +123,7 @@ def in_class_folders(files: Mapping[str, Entry], class_names: Sequence[str], *, 
 def from_split_file(
     files: Mapping[str, Entry], paths: Sequence[str], labels: Sequence[int], *, split_file: str
 ) -> FileRows:
-    """Return the images of a split file, in its order; `files` are by their path as in the split file.
-
-    Raises:
-        InputError: If an image is missing, or the numbers of labels and images differ.
-    """
+    """Return the images of a split file in its order, from `files` by path; a missing image is an InputError."""
     if len(paths) != len(labels):
         raise InputError(f"{split_file}: has {len(paths)} images but {len(labels)} labels")
     require_listed(paths, files, split_file)

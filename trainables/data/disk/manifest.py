@@ -80,11 +80,7 @@ def require_inside(path: Path) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a prepared folder; None without such a folder.
-
-    Raises:
-        InputError: If the manifest is unreadable or of another version, or a file is missing or has another size.
-    """
+    """Return the manifest of a prepared folder, None without one; a damaged or older form is an InputError."""
     if not folder.is_dir():  # of a dataset whose own path is wrong, its reader says so
         return None
     try:

@@ -50,11 +50,7 @@ class InfLoRAConfig:
 
 
 def validate(config: InfLoRAConfig, scenario: Scenario) -> None:
-    """Refuse a rank beyond the backbone's width, and a backbone without plain keys and values.
-
-    Raises:
-        InputError: If the branch does not fit.
-    """
+    """Refuse a rank beyond the backbone's width, and a backbone without plain keys and values, by an InputError."""
     shape = scenario.backbone.shape
     if shape.closed is not None:
         raise InputError(f"inflora: backbone {scenario.backbone.name!r} has no plain keys and values: {shape.closed}")

@@ -25,11 +25,7 @@ def load_frozen(context: Context) -> TokenViT:
 
 
 def require_open(method: str, scenario: Scenario) -> None:
-    """Refuse a backbone that cannot be opened at its tokens.
-
-    Raises:
-        InputError: If it cannot; gives the reason.
-    """
+    """Refuse a backbone that cannot be opened at its tokens, by an InputError with the reason."""
     closed = scenario.backbone.shape.closed
     if closed is not None:
         raise InputError(

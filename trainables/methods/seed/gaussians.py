@@ -78,11 +78,7 @@ def joined(parts: Sequence[Gaussians]) -> Gaussians:
 
 
 def fit_gaussians(features: Iterable[Tensor]) -> Gaussians:
-    """Return one Gaussian per class, in the precision of the features `(n, S)` of each class.
-
-    Raises:
-        ArithmeticError: If features are not finite.
-    """
+    """Return a Gaussian per class, in the precision of its features `(n, S)`; an ArithmeticError if not finite."""
     floor, means, factors = SMALLEST, [], []
     for rows in features:
         mean = rows.double().mean(0)

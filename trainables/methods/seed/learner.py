@@ -71,11 +71,7 @@ def unsuited(config: SEEDConfig, images: OwnImages) -> Iterator[Unsuited]:
 
 
 def validate(config: SEEDConfig, scenario: Scenario) -> None:
-    """Refuse a bottleneck wider than the backbone, and more experts than fit this machine's memory.
-
-    Raises:
-        InputError: If the bottleneck or the experts do not fit.
-    """
+    """Refuse, by an InputError, a bottleneck wider than the backbone, and more experts than fit in memory."""
     shape = scenario.backbone.shape
     if config.features > shape.width:
         raise InputError(f"seed: features must be at most the backbone's width, {shape.width}, got {config.features}")

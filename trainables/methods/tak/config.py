@@ -37,12 +37,7 @@ class TAKConfig(ProbingConfig):
 
 
 def validate(config: TAKConfig, scenario: Scenario) -> None:
-    """Check that the backbone has blocks. Check that generic references have a file, which must be of the backbone.
-
-    Raises:
-        InputError: If the backbone has none, there is no such file, it is damaged or of another backbone, or a file is
-            given without need.
-    """
+    """Refuse a backbone without blocks, generic references without a right file, and a file without need."""
     require_blocks("tak", scenario)
     if config.references == "generic":
         if not config.factors:

@@ -19,11 +19,7 @@ VERSION = "1"  # of the file's format
 
 
 def read_generic(file: str, backbone: Backbone) -> tuple[FeatureCurvature, str]:
-    """Return the curvature in a file, memory-mapped, and a digest of its numbers.
-
-    Raises:
-        InputError: If the path is not absolute, the file cannot be read, or the file was made with another backbone.
-    """
+    """Return a file's curvature, memory-mapped, and its numbers' digest; a wrong file or backbone is an InputError."""
     path, what = Path(file), f"tak: factors={file}"
     if not path.is_absolute():  # the workers of a cluster and a later resume have other working directories
         raise InputError(f"{what}: must be an absolute path, such as {path.absolute()}")

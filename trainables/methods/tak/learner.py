@@ -67,11 +67,7 @@ class TAK:
         self._other: Vector | None = None  # a composition in place of the sum
 
     def _require_whole(self, generic: FeatureCurvature) -> None:
-        """Check that generic factors are of the very weights that are tuned.
-
-        Raises:
-            InputError: If a weight has none, or factors are of no such weight.
-        """
+        """Refuse generic factors that are not of the very weights that are tuned, by an InputError."""
         has = {*(f"{name}.weight" for name in generic.layers.factors), *generic.affine.factors}
         biases = {f"{name}.bias" for name in generic.layers.factors}
         if wrong := sorted((has ^ set(self.model.theta_0)) - biases):
@@ -177,11 +173,7 @@ class TAK:
         return State(self.sums).within("sums") | self.heads.state().within("heads") | State(values=values)
 
     def load_state(self, state: State) -> None:
-        """Continue from a `state`.
-
-        Raises:
-            InputError: If it has learned with other generic factors.
-        """
+        """Continue from a `state`; one that was learned with other generic factors is an InputError."""
         if state.values["factors"] != self.generic_digest:
             raise InputError(f"tak: factors={self.config.factors}: other factors than those that the trial began with")
         for name, total in state.part("sums").tensors.items():

@@ -38,11 +38,7 @@ def drawings(count: int, seed: int) -> Iterator[Tensor]:
 
 
 def of_benchmark(reference: str, backbone: Backbone, count: int) -> Iterator[Tensor]:
-    """Yield batches of a benchmark's training images, at most about `count`, without augmentation.
-
-    Raises:
-        InputError: If there is no such benchmark.
-    """
+    """Yield batches of a benchmark's training images, at most about `count`, without augmentation."""
     images = build_benchmark(get_source(reference), "final", 0, backbone.input).merged().unaugmented
     batches = images.batches(CURVATURE_BATCH, make_generator(0, "generic-order", 0), shuffle=True)
     for batch, _ in zip(batches, range(0, count, CURVATURE_BATCH), strict=False):
