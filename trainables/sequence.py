@@ -36,20 +36,7 @@ from trainables.state import JSON, SILENT, Epoch, State, make_trial_folder
 class IncrementalSequence:
     """The loop over tasks, its state and its metrics.
 
-    Args:
-        benchmark: Built for a search (validation split) or a final run (test split).
-        method: Name of a registered method.
-        hyperparameters: Of the method.
-        backbone: The pre-trained network, theta_0.
-        seed: Of every random draw.
-        device: The device that computes.
-        precision: Of forward passes in fine-tuning and evaluation.
-        cache: Directory of the pre-consolidation cache; None computes everything here.
-        cache_bytes: Maximal size of the cache, bytes; None for no limit.
-        artifacts: Folder for the task vectors of a composable method, and their adapters; None writes none.
-        save_curvature: Whether the curvature of each task is written beside its vector.
-        removability: Whether the last row says what each task loses without its vector; keeps all vectors on the CPU.
-        on_epoch: Called after every epoch of fine-tuning.
+    The arguments are those of `TrialConfig`, made. `on_epoch` is called after every epoch of fine-tuning.
 
     Raises:
         InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or does not suit

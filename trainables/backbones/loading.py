@@ -74,14 +74,7 @@ def shape_of(name: str) -> Shape:
 
 
 def projection_of(name: str, weights: Path | None) -> Tensor | None:
-    """Return the last layer of the pre-training of a timm model, `(p, d)`: CLIP's projection, for example.
-
-    Returns:
-        None if the weights have no such layer.
-
-    Raises:
-        InputError: If the weights cannot be fetched or read.
-    """
+    """Return the last layer of a timm model's pre-training, `(p, d)`, as CLIP's projection; None if it has none."""
     if weights is not None:
         return weights_given(weights, "weights").get("head.weight")
     with torch.random.fork_rng(devices=[]):

@@ -76,9 +76,6 @@ class OwnBackbone:
 
         Methods change it and say which weights they train. So it is a copy, as `build` may give one object each time,
         and all its weights can be trained, as those of timm's networks can.
-
-        Raises:
-            InputError: If `build` fails or returns something else, or what it returns cannot be copied.
         """
         model = self._built(name)
         if not _may_refer_to_itself(model) or _memory(model) & _memory(self._built(name)):

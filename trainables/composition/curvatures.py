@@ -43,14 +43,7 @@ def write_curvature(folder: Path, curvature: TaskCurvature, origin: Origin) -> N
 
 
 def require_curvature(vector: SavedVector, kinds: Sequence[CurvatureKind]) -> CurvatureKind:
-    """Check by the file's header, without reading the curvature, that a vector has one of these kinds.
-
-    Returns:
-        Its kind.
-
-    Raises:
-        InputError: If there is none, or it is of another kind, task or backbone.
-    """
+    """Return the kind of a vector's curvature, by the file's header alone; none, or a wrong one, is an InputError."""
     path, origin = vector.curvature_file, vector.origin
     if path is None:
         raise InputError(

@@ -80,13 +80,7 @@ def write_vector(
 
 
 def read_vector(folder: Path) -> SavedVector:
-    """Return the task vector in a folder `task_<t>`; its tensors are mapped from the file, and its digest is checked.
-
-    A curvature beside it is not read; see `read_curvature`.
-
-    Raises:
-        InputError: If there is no vector, or it cannot be read; one line that names the file.
-    """
+    """Return the task vector in a folder `task_<t>`, mapped from the file; a missing or wrong one is an InputError."""
     path = folder / VECTOR_FILE
     try:
         tensors, header = read_weights(path)

@@ -75,9 +75,6 @@ def merged(
     """Return the tuned weights of a merged model by name, `(out, in)` each, on the device of theta_0.
 
     The rule is computed on the CPU, so that all devices have the same result. Vectors of weight 0 take no part.
-
-    Raises:
-        InputError: If the rule fails, or returns something else than it must.
     """
     parts = [(vector, weight) for vector, weight in zip(vectors, weights, strict=True) if weight]
     if not parts:

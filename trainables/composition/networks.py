@@ -56,9 +56,6 @@ class ComposedNetwork:
         """Set the weights to a composition, and the classifier to the rows of all classes, `(C, d)` and `(C,)`.
 
         Weights may be negative or 0. The vectors are read one by one, unless a merging rule replaces the weighted sum.
-
-        Raises:
-            InputError: As `require_allowed`.
         """
         self.require_allowed(rule)
         self.weights = {}  # frees the last composition before the next is made

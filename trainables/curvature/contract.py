@@ -111,15 +111,7 @@ class EstimatedCurvature(Curvature, Protocol):
 
 
 def checked_estimate(what: str, answer: object) -> tuple[Curvature, int]:
-    """Return what `estimate` has returned, which may be code of the user.
-
-    Args:
-        what: Begins an error.
-        answer: What was returned.
-
-    Raises:
-        InputError: If it is something else than a curvature and a number of examples.
-    """
+    """Return what `estimate` returned; no curvature and number of examples is an InputError that begins with `what`."""
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise InputError(f"{what}: estimate must return (curvature, number of examples), got {kind_of(answer)}")
     curvature, examples = answer

@@ -118,12 +118,7 @@ class Benchmark:
 def build_benchmark(
     source: BenchmarkSource, purpose: Purpose, split_seed: int = 0, reads: InputSpec | None = None
 ) -> Benchmark:
-    """Return a benchmark with the images of one purpose, for the input `reads` of a backbone (by default its own).
-
-    Raises:
-        InputError: If a class has fewer than 2 training images, in a search without its validation images, or none to
-            evaluate on.
-    """
+    """Return a benchmark with the images of one purpose, for the input `reads` of a backbone (by default its own)."""
     spec = source.spec
     stored, labels = source.load("train")
     train_rows, eval_stored, eval_labels = torch.arange(len(labels)), stored, labels

@@ -28,9 +28,6 @@ def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
     """Return a benchmark of the user's module (`MODULE:NAME`) or of an installed package (its name).
 
     `ours` are the names of the tool's own benchmarks, which no package may claim.
-
-    Raises:
-        InputError: If the code is not allowed, two packages claim the name, or the code or its result is wrong.
     """
     found = find("benchmark", name, dict.fromkeys(ours), BenchmarkSource)
     assert isinstance(found, BenchmarkSource), "none of ours is in code"

@@ -127,15 +127,7 @@ def _begins(piece: str) -> bool:
 
 
 def get_source(text: str, data_root: str | Path | None = None) -> BenchmarkSource:
-    """Return the source of a benchmark; the files of a dataset on disk are listed, not read.
-
-    Args:
-        text: Name of the benchmark with its options, as `BenchmarkRef` reads it.
-        data_root: Folder of the published datasets; see `dataset.data_root`.
-
-    Raises:
-        InputError: If the name is unknown, an option is wrong, or the dataset is missing or incomplete.
-    """
+    """Return the source of a benchmark, of which `text` is the reference; files on disk are listed, not read."""
     ref = reference(text)
     require_options(ref)
     if ref.in_code:

@@ -15,11 +15,7 @@ _KEPT = 2
 
 
 class Checkpoints:
-    """Writes the state of a trial after each of its tasks, and keeps the newest two.
-
-    Args:
-        folder: That of the trial, in `state/` of its run directory; None writes nothing.
-    """
+    """Writes a trial's state after each task into the trial's folder, and keeps the newest two; None writes nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder

@@ -93,14 +93,7 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def check_state(folder: Path, blobs: Path) -> bool:
-    """Say whether `read_state` would read a checkpoint.
-
-    Returns:
-        A judgement by headers and file lengths; no tensor is read.
-
-    Raises:
-        OSError: If the storage fails.
-    """
+    """Return whether `read_state` would read a checkpoint, by headers and file lengths; no tensor is read."""
     path = folder / STATE_FILE
     try:
         if not path.is_file():

@@ -225,11 +225,7 @@ def _function(method: Any) -> Callable[..., Any]:
 
 
 def require_members(what: str, found: type, protocol: type) -> None:
-    """Refuse a class that lacks a method of a protocol, or whose method takes other arguments.
-
-    Raises:
-        InputError: If so; the error names all methods that are missing, or the first that takes other arguments.
-    """
+    """Refuse a class that lacks a method of a protocol, or takes other arguments in one, by an InputError."""
     wanted = {name: each for owner in protocol.__mro__ for name, each in vars(owner).items() if name[0] != "_"}
     if missing := [f"{name}()" for name in wanted if not callable(getattr(found, name, None))]:
         raise InputError(

@@ -46,10 +46,7 @@ def decode(content: bytes, name: str) -> Tensor:
     """Return the pixels of an image file's content, uint8 `(3, h, w)`; error messages have `name`.
 
     Transparent pixels are laid over white, 16-bit values are scaled to 8 bits, and the rotation of EXIF is applied. An
-    animation gives its first frame.
-
-    Raises:
-        InputError: If the content is no image, is broken, or has floating-point pixels.
+    animation gives its first frame. A broken image, or one of floating-point pixels, is an InputError.
     """
     with _as_input_error(name), _opened(content) as image:
         return _pixels(image)

@@ -25,14 +25,7 @@ _VALIDATION = ("val", "valid", "validation", "dev")
 
 
 def find(root: Path) -> Listing:
-    """Return the classes of a folder, in order of their names, and the images of each part.
-
-    The folder has class folders, or `train` and `test` with class folders each.
-
-    Raises:
-        InputError: If the folder is missing or holds something else, a class has too few images, or the parts have
-            different classes.
-    """
+    """Return the classes of a folder, in order of their names, and their images; another layout is an InputError."""
     if root.exists() and not root.is_dir():
         raise InputError(f"folder:{root}: is no folder")
     if not root.is_dir():

@@ -103,14 +103,7 @@ class ParquetImages:
 
 
 def parquet_images(paths: Sequence[str], column: str, rows: np.ndarray | None = None) -> ParquetImages:
-    """Return some rows of files, int64 `(n,)`, by default all.
-
-    Returns:
-        The images of one column, none of them read.
-
-    Raises:
-        InputError: If a file cannot be read, is too long or lacks the column.
-    """
+    """Return some rows of files, int64 `(n,)`, by default all, none read; a file without such a column: InputError."""
     files = tuple(_parquet_file(path, column) for path in paths)
     return ParquetImages(files, column, np.arange(sum(file.groups[-1] for file in files)) if rows is None else rows)
 
@@ -152,11 +145,7 @@ def _readable(path: str) -> Iterator[None]:
 
 
 def _bounded(file: pq.ParquetFile, groups: Sequence[int], column: str) -> pa.ChunkedArray:
-    """Return a column, read a few rows at a time.
-
-    Raises:
-        _TooLargeError: If the column decodes to more than MOST_GROUP bytes. A file of 2 kB can hold 16 GB.
-    """
+    """Return a column, read a few rows at a time; above MOST_GROUP bytes, which 2 kB can hold, a _TooLargeError."""
     chunks, size = [], 0
     # A name may have a dot, and a column `a` brings along `a.b`, whether a part of it or a column of that name.
     top = column if column in file.schema_arrow.names else column.rpartition(".")[0]

@@ -71,15 +71,9 @@ def write(
     folder: Path,
     tick: Tick,
 ) -> Manifest:
-    """Write the prepared form of a dataset into an empty folder.
+    """Return the manifest of a dataset's prepared form, written into an empty folder; unreadable images: InputError.
 
     `published` has of each part the digest of its published images, and a line for each that the listing leaves out.
-
-    Returns:
-        What the folder holds.
-
-    Raises:
-        InputError: If an image is unreadable.
     """
     parts: dict[SplitName, PreparedPart] = {}
     for part in SPLIT_NAMES:

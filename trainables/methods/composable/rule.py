@@ -16,18 +16,11 @@ FISHER_FLOOR = 1e-5  # epsilon of the official formulation
 class Rule(ABC):
     """The model of the loss, and the strengths of the regulariser.
 
-    Args:
-        config: The hyperparameters that ITA and IEL share.
-        fisher: Strength of the head's Fisher term, in the loss.
-        prior: Strength of the head's identity term, in the loss.
-
-    Attributes:
-        trains_composed_model: Whether the loss is the composed model's (IEL) or the t-th learner's alone (ITA).
-        alpha_cls: Strength of the head's Fisher term in its gradient.
-        alpha_cls_prior: Strength of the head's identity term in its gradient.
+    `fisher` and `prior` are the strengths of the head's Fisher and identity terms in the loss, `alpha_cls` and
+    `alpha_cls_prior` those in its gradient.
     """
 
-    trains_composed_model: bool
+    trains_composed_model: bool  # the loss is that of the composed model (IEL), not of the t-th learner alone (ITA)
 
     def __init__(self, config: ComposableConfig, fisher: float, prior: float) -> None:
         self.config = config

@@ -46,14 +46,7 @@ def of_benchmark(reference: str, backbone: Backbone, count: int) -> Iterator[Ten
 
 
 def make(file: Path, backbone: Backbone, reference: str | None, count: int, draws: int, seed: int) -> int:
-    """Write the generic factors of a backbone.
-
-    Returns:
-        The number of images.
-
-    Raises:
-        InputError: If there are no such images or the file cannot be written.
-    """
+    """Write a backbone's generic factors and return their number of images; what cannot be made is an InputError."""
     if reference is None and backbone.name != EMBEDDED:
         raise InputError(f"--images: needed for {backbone.name}; only {EMBEDDED} comes with its pre-training images")
     try:
