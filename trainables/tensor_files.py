@@ -10,7 +10,8 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -92,6 +93,15 @@ def weights_given(path: Path, what: str) -> dict[str, Tensor]:
         raise InputError(f"{what} {path}: there is no such file") from error
     except (OSError, SafetensorError, ValueError) as error:
         raise InputError(f"{what} {path}: cannot be read as safetensors ({error})") from error
+
+
+@contextmanager
+def readable(path: Path, what: str) -> Iterator[None]:
+    """Have a file that cannot be read, or has other content than it must, be an InputError; it is read as `what`."""
+    try:
+        yield
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read as {what} ({str(error).splitlines()[0]})") from error
 
 
 def misfit(wanted: Shapes, given: Shapes) -> str | None:

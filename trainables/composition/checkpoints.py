@@ -9,7 +9,6 @@ from typing import Any
 
 import timm
 import torch
-from safetensors import SafetensorError
 from timm.models import save_for_hf
 from torch import Tensor, nn
 
@@ -24,7 +23,7 @@ from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise, Transform
 from trainables.errors import InputError
 from trainables.heads import Head
-from trainables.tensor_files import read_weights, save_tensors, sealed
+from trainables.tensor_files import read_weights, readable, save_tensors, sealed
 
 _WEIGHTS, _TABLE, _CONFIG = "model.safetensors", "model.safetensors.index.json", "config.json"
 _EMBEDDED_AS = "vit_tiny_patch16_224"  # a timm name whose sizes are replaced by those of the embedded ViT
@@ -80,10 +79,8 @@ def read_timm_folder(folder: Path, backbone: str, labels: Sequence[str], device:
     """
     model, path = _timm_skeleton(backbone, len(labels)), folder / _WEIGHTS
     shapes = {name: value.shape for name, value in model.state_dict().items()}
-    try:
+    with readable(path, f"weights of {backbone}"):
         tensors, _ = read_weights(path, shapes)
-    except (OSError, SafetensorError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as weights of {backbone} ({str(error).splitlines()[0]})") from error
     _require_labels(folder / _CONFIG, labels)
     if set(dict(model.named_buffers())) - set(shapes):  # rotary positions, which no file has
         model = created(backbone, len(labels)).to(device)

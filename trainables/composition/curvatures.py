@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from safetensors import SafetensorError
 from torch import Tensor
 
 from trainables.composition.saved import Origin, SavedVector
 from trainables.curvature import KINDS, CurvatureKind, DiagonalCurvature, TaskCurvature
 from trainables.errors import InputError, faults_of
-from trainables.tensor_files import Shapes, header_of, read_weights, save_tensors, sealed
+from trainables.tensor_files import Shapes, header_of, read_weights, readable, save_tensors, sealed
 
 CURVATURE_FILE = "curvature.safetensors"
 FORMAT_VERSION = "1"
@@ -49,7 +48,8 @@ def require_curvature(vector: SavedVector, kinds: Sequence[CurvatureKind]) -> Cu
         raise InputError(
             f"the task vector of task {origin.task} was saved without its curvature; train with --save-curvature"
         )
-    header = _header(path)
+    with readable(path, "a curvature"):
+        header = header_of(path)
     kind = next((kind for kind in KINDS if kind == header.get("kind")), None)
     if header.get("version") != FORMAT_VERSION or kind is None:
         raise InputError(f"{path}: is not a curvature that this version reads")
@@ -88,11 +88,9 @@ def read_curvature(
 
 def read_curvature_file(path: Path, shapes: Shapes | None = None) -> tuple[dict[str, Tensor], int]:
     """Return tensors and number of images of a curvature's file; it is an InputError if damaged or of other shapes."""
-    try:
+    with readable(path, "a curvature"):
         tensors, header = read_weights(path, shapes)
         examples = int(header["examples"])
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as a curvature ({str(error).splitlines()[0]})") from error
     if not 1 <= examples <= _MOST_EXAMPLES:
         raise InputError(f"{path}: cannot be read as a curvature (it is over {examples} images)")
     return tensors, examples
@@ -119,13 +117,6 @@ class SavedCurvatures(Sequence[TaskCurvature]):
         if number not in self._known:
             self._known[number] = read_curvature(self.vectors[number], self.theta_0, self.kinds)
         return self._known[number]
-
-
-def _header(path: Path) -> dict[str, str]:
-    try:
-        return header_of(path)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path}: cannot be read as a curvature ({str(error).splitlines()[0]})") from error
 
 
 def _shapes(kind: CurvatureKind, theta_0: Mapping[str, Tensor]) -> Shapes:

@@ -6,17 +6,19 @@ from functools import partial
 from typing import Any
 
 from trainables.bounds import LOWER_BOUND, UPPER_BOUND
+from trainables.curvature import curvature_called
 from trainables.methods import probe, tmc
 from trainables.methods.composable import remnants
-from trainables.methods.composable.config import own_data_probing, require_curvature, unsuited_probing
+from trainables.methods.composable.config import own_data_probing, unsuited_probing
 from trainables.methods.composable.iel import IELConfig, IELLoRAConfig, IELRule
 from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.learner import ComposableLearner
 from trainables.methods.composable.rule import Rule
-from trainables.methods.contract import Capabilities, euler_factor
+from trainables.methods.contract import Capabilities, euler_factor, require_blocks
 from trainables.methods.entry import METHODS, MethodEntry
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
+from trainables.methods.prompts.frozen import require_open
 from trainables.methods.seed import learner as seed
 from trainables.methods.sequential import derpp, ewc, finetune, lwf_mc
 from trainables.methods.tak import config as tak
@@ -45,7 +47,8 @@ def _composable(name: str, config: type, rule: type[Rule], vectors: type[TaskVec
     strength = "beta" if issubclass(config, IELConfig) else "alpha"
     every = (strength, f"{strength}_cls", f"{strength}_cls_prior")
     idle = {**_NO_PROBING, ("regularise", "none"): every, ("regularise", "head"): (strength,)}
-    more: dict[str, Any] = {**_OWN_DATA, "idle": idle, "validate": require_curvature, "remnants": kept}
+    more: dict[str, Any] = {**_OWN_DATA, "idle": idle, "remnants": kept}
+    more["validate"] = lambda config, scenario: curvature_called(config.curvature)
     return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **more)
 
 
@@ -64,7 +67,7 @@ _ENTRIES = (
     MethodEntry("derpp", derpp.DERppConfig, _STARTED, derpp.DERpp, (), _LOCAL, unsuited=derpp.unsuited),
     MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate),
     MethodEntry("coda", coda.CODAConfig, Capabilities(), coda.build, validate=coda.validate),
-    MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=apt.validate),
+    MethodEntry("apt", apt.APTConfig, Capabilities(), apt.build, validate=lambda _, given: require_open("apt", given)),
     MethodEntry("inflora", inflora.InfLoRAConfig, Capabilities(), inflora.InfLoRA, validate=inflora.validate),
     MethodEntry("seed", seed.SEEDConfig, _SIX_TASKS, seed.SEED, validate=seed.validate, unsuited=seed.unsuited),
     MethodEntry(
@@ -73,7 +76,7 @@ _ENTRIES = (
         _VECTORS,
         tmc.TMC,
         idle={("loss", "cross-entropy"): ("kappa",)},
-        validate=tmc.validate,
+        validate=lambda config, scenario: require_blocks("tmc", scenario),
         remnants=lambda known: (),
         vectors="Vectors of tmc move a network and classifier that are linearised at theta_0; they are no weights of"
         " the network itself.",

@@ -34,7 +34,7 @@ from trainables.composition import Composition, Origin, SavedVector
 from trainables.composition.merging import weighted_sum
 from trainables.data import Batch, Task
 from trainables.heads import uniform_head
-from trainables.methods.contract import Context, Scenario, require_blocks
+from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import NonNegative, Positive
 from trainables.methods.training import chance_cross_entropy, chance_square_loss, fit
 from trainables.metrics import TRAIN_LOSS
@@ -52,11 +52,6 @@ class TMCConfig:
     kappa: Positive = 15.0  # target output of the true class; the target of the others is 0
     penalty: NonNegative = 1e-5  # strength of the norm of tau
     loss: Literal["square", "cross-entropy"] = "square"  # over all classes, or over the task's
-
-
-def validate(config: TMCConfig, scenario: Scenario) -> None:
-    """Refuse a backbone without blocks, by an InputError."""
-    require_blocks("tmc", scenario)
 
 
 class TMC:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from tausearch.models.exports import HEAD_FILE
@@ -17,10 +16,9 @@ from trainables.composition import ComposedNetwork
 from trainables.composition.adapter import read_adapter
 from trainables.composition.networks import FeatureTangentNetwork, TangentNetwork
 from trainables.config import Precision
-from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.precision import features
-from trainables.tensor_files import read_weights
+from trainables.tensor_files import read_weights, readable
 
 
 class Classifier(nn.Module):
@@ -117,11 +115,9 @@ def of_adapter(folder: Path, backbone: Backbone, classes: int, device: torch.dev
     vit = backbone.load(device).requires_grad_(False)
     tuned = {f"{name}.weight": layer.weight for name, layer in tuned_layers(vit).items()}
     shapes = {"head.weight": torch.Size((classes, vit.num_features)), "head.bias": torch.Size((classes,))}
-    try:
+    with readable(folder, "an adapter"):
         taus = read_adapter(folder, tuned)
         head, _ = read_weights(folder / HEAD_FILE, shapes)
-    except (OSError, SafetensorError, ValueError) as error:
-        raise InputError(f"{folder}: cannot be read as an adapter ({str(error).splitlines()[0]})") from error
     for name, tau in taus.items():
         tuned[name] += tau.to(device)
     return Classifier(vit, (head["head.weight"].to(device), head["head.bias"].to(device)), precision)

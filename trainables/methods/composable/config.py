@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trainables.curvature import curvature_called
 from trainables.data.few_images import OwnImages, Unsuited
 from trainables.data.sources import epochs_of
 from trainables.heads import HeadUse
@@ -42,11 +41,6 @@ class ComposableConfig(ProbingConfig):
         return PreconsolidationConfig(
             lr_pre=self.lr_pre, epochs_pre=self.epochs_pre, fisher_passes=passes, curvature=self.curvature
         )
-
-
-def require_curvature(config: ComposableConfig, _: Scenario) -> None:
-    """Refuse a curvature that does not exist, is code that is not allowed, or does not keep its contract."""
-    curvature_called(config.curvature)
 
 
 def own_data_probing(scenario: Scenario, steps: int) -> dict[str, float | int]:

@@ -28,9 +28,9 @@ from torch import Tensor, nn
 
 from trainables.data import Batch, Task
 from trainables.heads import Heads
-from trainables.methods.contract import Context, Scenario
+from trainables.methods.contract import Context
 from trainables.methods.hyperparameters import Count, Positive
-from trainables.methods.prompts.frozen import embedded_class_token, load_frozen, require_open
+from trainables.methods.prompts.frozen import embedded_class_token, load_frozen
 from trainables.methods.prompts.learner import PromptLearner
 from trainables.methods.training import Schedule
 from trainables.randomness import make_generator
@@ -47,11 +47,6 @@ class APTConfig:
     memory_tokens: Count = 5  # of a prompt in every layer
     schedule: Schedule = "cosine"
     start: Literal["class_token", "normal"] = "class_token"  # of a prompt: the ViT's class token with noise, or noise
-
-
-def validate(config: APTConfig, scenario: Scenario) -> None:
-    """Refuse a backbone that cannot be given prompts."""
-    require_open("apt", scenario)
 
 
 def build(context: Context, config: APTConfig) -> PromptLearner:
