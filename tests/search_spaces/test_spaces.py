@@ -92,6 +92,8 @@ def test_what_has_no_effect_with_a_value_that_is_fixed_is_fixed_at_its_start(tmp
         assert by_file == by_option and set(by_option.space) == set(by_option.start) == {*whole.space} - {*idle}
         left = {name: whole.start[name] for name in idle}
         assert by_option.fixed == {**whole.fixed, "regularise": value, **left}
+    official = space_of("iel-lora", "digits", None, {"formulation": "official", "beta_cls": 0.0})
+    assert "beta_cls_prior" in official.fixed and "beta" in official.space
     searched = write(tmp_path, "{space: {regularise: {choices: [none, all]}}, start: {default: {regularise: none}}}")
     assert "alpha" in space_of("ita-lora", "digits", searched, {}).space
 

@@ -20,6 +20,8 @@ from trainables.data.few_images import OwnImages, Unsuited
 from trainables.errors import InputError
 from trainables.methods.contract import Capabilities, Context, ExtraMetric, Method, Scenario
 
+Values = tuple[tuple[str, str | float], ...]  # of hyperparameters, by name
+
 
 @dataclass(frozen=True)
 class MethodEntry:
@@ -33,8 +35,8 @@ class MethodEntry:
         metrics: Metrics of this method alone; a row may lack them.
         neutral_values: Hyperparameters that make a run another experiment, each with the value that does not. A missing
             hyperparameter means that value.
-        idle: Values of hyperparameters with which others have no effect, `("regularise", "head"): ("alpha",)`. A search
-            with such a value does not search these.
+        idle: Values that together leave other hyperparameters without effect, `(("regularise", "head"),): ("alpha",)`.
+            A search with such values does not search these.
         validate: Function that raises `InputError` if the config cannot run in the scenario. It is called before any
             work and sees the backbone's shape but no weights.
         own_data_defaults: Function of a scenario and the batches per epoch. It returns hyperparameters for the user's
@@ -53,7 +55,7 @@ class MethodEntry:
     build: Callable[[Context, Any], Method]
     metrics: tuple[ExtraMetric, ...] = ()
     neutral_values: Mapping[str, str | float] = field(default_factory=dict)
-    idle: Mapping[tuple[str, str | float], tuple[str, ...]] = field(default_factory=dict)
+    idle: Mapping[Values, tuple[str, ...]] = field(default_factory=dict)
     validate: Callable[[Any, Scenario], None] = lambda config, scenario: None
     own_data_defaults: Callable[[Scenario, int], Mapping[str, float | int]] = lambda scenario, steps: {}
     unsuited: Callable[[Any, OwnImages], Iterable[Unsuited]] = lambda config, images: ()
@@ -77,8 +79,11 @@ class MethodEntry:
 
     def idle_with(self, fixed: Mapping[str, Any]) -> dict[str, str]:
         """Return the hyperparameters that have no effect with some values, and why: `regularise=none`."""
-        found = ((key, value, names) for (key, value), names in self.idle.items() if fixed.get(key) == value)
-        return {name: f"{key}={value}" for key, value, names in found for name in names}
+        why: dict[str, str] = {}
+        for given, names in self.idle.items():
+            if all(fixed.get(key) == value for key, value in given):
+                why |= dict.fromkeys(names, " and ".join(f"{key}={value}" for key, value in given))
+        return why
 
     def removability_fault(self, tasks: int) -> str | None:
         """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""

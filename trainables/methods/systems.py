@@ -15,7 +15,7 @@ from trainables.methods.composable.ita import ITAConfig, ITALoRAConfig, ITARule
 from trainables.methods.composable.learner import ComposableLearner
 from trainables.methods.composable.rule import Rule
 from trainables.methods.contract import Capabilities, euler_factor, require_blocks
-from trainables.methods.entry import METHODS, MethodEntry
+from trainables.methods.entry import METHODS, MethodEntry, Values
 from trainables.methods.inflora import learner as inflora
 from trainables.methods.prompts import apt, coda, l2p
 from trainables.methods.prompts.frozen import require_open
@@ -30,7 +30,7 @@ _CURVED = Capabilities(composable=True, initial_head=True, curvature=True)
 _EULER = euler_factor("strength * max curvature", "decoupled steps")
 _OWN_DATA: dict[str, Any] = {"own_data_defaults": own_data_probing, "unsuited": unsuited_probing}
 _NEUTRAL = {"regularise": "all", "formulation": "paper", "heads": "concatenated", "curvature": "diagonal"}
-_NO_PROBING: dict[tuple[str, str | float], tuple[str, ...]] = {("epochs_pre", 0): ("lr_pre",)}
+_NO_PROBING: dict[Values, tuple[str, ...]] = {(("epochs_pre", 0),): ("lr_pre",)}
 _STARTED = Capabilities(initial_head=True)
 _LOCAL = {"cross_entropy": "local"}
 _JOINT = Capabilities(joint=True, initial_head=True)
@@ -46,7 +46,12 @@ def _composable(name: str, config: type, rule: type[Rule], vectors: type[TaskVec
     kept = remnants.iel if issubclass(config, IELConfig) else remnants.ita
     strength = "beta" if issubclass(config, IELConfig) else "alpha"
     every = (strength, f"{strength}_cls", f"{strength}_cls_prior")
-    idle = {**_NO_PROBING, ("regularise", "none"): every, ("regularise", "head"): (strength,)}
+    idle = {
+        **_NO_PROBING,
+        (("formulation", "official"), (f"{strength}_cls", 0)): (f"{strength}_cls_prior",),
+        (("regularise", "none"),): every,
+        (("regularise", "head"),): (strength,),
+    }
     more: dict[str, Any] = {**_OWN_DATA, "idle": idle, "remnants": kept}
     more["validate"] = lambda config, scenario: curvature_called(config.curvature)
     return MethodEntry(name, config, _CURVED, build, (_EULER,), _NEUTRAL, **more)
@@ -62,7 +67,7 @@ _ENTRIES = (
     MethodEntry(LOWER_BOUND, probe.ProbeConfig, _STARTED, probe.Probe, idle=_NO_PROBING, **_OWN_DATA),
     MethodEntry("finetune", finetune.FinetuneConfig, _STARTED, finetune.Finetune, neutral_values=_LOCAL),
     MethodEntry(UPPER_BOUND, finetune.FinetuneConfig, _JOINT, finetune.Finetune, neutral_values=_LOCAL),
-    MethodEntry("ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (_FISHER,), _LOCAL, {("epsilon", 0): ("gamma",)}),
+    MethodEntry("ewc", ewc.EWCConfig, _TWO_MODELS, ewc.EWC, (_FISHER,), _LOCAL, {(("epsilon", 0),): ("gamma",)}),
     MethodEntry("lwf-mc", lwf_mc.LwFMCConfig, _TWO_MODELS, lwf_mc.LwFMC),
     MethodEntry("derpp", derpp.DERppConfig, _STARTED, derpp.DERpp, (), _LOCAL, unsuited=derpp.unsuited),
     MethodEntry("l2p", l2p.L2PConfig, Capabilities(), l2p.build, validate=l2p.validate),
@@ -75,7 +80,7 @@ _ENTRIES = (
         tmc.TMCConfig,
         _VECTORS,
         tmc.TMC,
-        idle={("loss", "cross-entropy"): ("kappa",)},
+        idle={(("loss", "cross-entropy"),): ("kappa",)},
         validate=lambda config, scenario: require_blocks("tmc", scenario),
         remnants=lambda known: (),
         vectors="Vectors of tmc move a network and classifier that are linearised at theta_0; they are no weights of"
@@ -87,7 +92,7 @@ _ENTRIES = (
         _COMPOSABLE,
         TAK,
         neutral_values=_TAK_NEUTRAL,
-        idle={**_NO_PROBING, ("regularise", "none"): ("strength", "affine", "draws")},
+        idle={**_NO_PROBING, (("regularise", "none"),): ("strength", "affine", "draws")},
         validate=tak.validate,
         **_OWN_DATA,
         remnants=remnants.tak,

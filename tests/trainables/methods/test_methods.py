@@ -40,6 +40,7 @@ from trainables.backbones import Backbone
 from trainables.data import Task, build_benchmark
 from trainables.errors import DivergedError, InputError
 from trainables.methods import METHODS, get_method
+from trainables.methods.entry import Values
 from trainables.metrics import repeatable
 from trainables.sequence import IncrementalSequence
 from trainables.state import read_state
@@ -249,8 +250,8 @@ def test_what_a_method_calls_constant_never_changes(method: str, trial: Trials) 
     ("method", "setting"),
     [(name, each) for name in ("ita-lora", "iel-ia3", "tak", "probe", "ewc", "tmc") for each in METHODS[name].idle],
 )
-def test_what_is_declared_to_have_no_effect_changes_no_bit(method: str, setting: tuple[str, Any], make: Run) -> None:
-    given, learned = HYPERPARAMETERS[method] | dict([setting]), []
+def test_what_is_declared_to_have_no_effect_changes_no_bit(method: str, setting: Values, make: Run) -> None:
+    given, learned = HYPERPARAMETERS[method] | dict(setting), []
     for changes in ({}, {name: 0.5 if name == "gamma" else 3 for name in METHODS[method].idle[setting]}):
         sequence = make(method, given | changes)
         rows = [repeatable(sequence.run_next_task()) for _ in range(2)]

@@ -43,5 +43,5 @@ def test_declarations(name: str) -> None:
     assert (entry.remnants is None) != entry.capabilities.composable
     assert (entry.capabilities, entry.neutral_values, tuple(metrics), tuple(own)) == DECLARED[name]
     defaults = {each.name: each.default for each in fields(entry.config)}
-    for (key, value), idle in entry.idle.items():
-        assert defaults.keys() >= {key, *idle} and defaults[key] != value
+    for given, idle in entry.idle.items():
+        assert defaults.keys() >= {*dict(given), *idle} and all(defaults[key] != value for key, value in given)
