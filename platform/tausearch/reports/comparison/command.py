@@ -119,18 +119,19 @@ def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: Ou
 def _transfer_answer(
     matrices: Sequence[TransferMatrix], changed: Sequence[str], without: Sequence[str], train: str
 ) -> ComparisonOutput:
-    notes = [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
-    if left_out := [name for matrix in matrices for name in matrix.left_out]:
-        why = "judged under another protocol or on other images than the rest"
-        notes.append(f"left out, because {why}: {', '.join(left_out)}")
-    by_hand = [f"left out, because --set changed what was tuned: {', '.join(changed)}"] if changed else []
-    lack = f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}"
+    others = [name for matrix in matrices for name in matrix.left_out]
+    left_out = {
+        "judged under another protocol or on other images than the rest": others,
+        "--set changed what was tuned": changed,
+    }
+    none = f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}"
     return ComparisonOutput(
-        {"matrices": matrices_as_dicts(matrices), "without_results": without},
+        {"matrices": matrices_as_dicts(matrices), "changed_by_hand": list(changed), "without_results": without},
         transfer_csv_rows(matrices),
         transfer_tables(matrices),
-        "\n".join([lack, *by_hand]),
-        [*notes, *by_hand],
+        none,
+        [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"],
+        lack="\n".join(f"left out, because {why}: {', '.join(names)}" for why, names in left_out.items() if names),
     )
 
 

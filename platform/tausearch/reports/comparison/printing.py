@@ -49,7 +49,7 @@ class ComparisonOutput:
         csv_rows: The rows of the CSV form.
         tables: The tables of the terminal and Markdown, and of LaTeX where there is no matrix.
         matrix: Methods by benchmarks: the table of LaTeX, and the first one of Markdown.
-        lack: A line about what was asked for and is not there: for stderr, and as a comment in LaTeX.
+        lack: Lines about what was asked for and is not there: for stderr, and as comments in LaTeX.
         empty: The line that stands for missing tables; empty where no line is needed.
         notes: The lines below the tables in the terminal; without a matrix they are the captions of Markdown and LaTeX.
         picture: The file of the picture that was drawn; the terminal names it.
@@ -73,7 +73,7 @@ class ComparisonOutput:
     @property
     def latex(self) -> str:
         """The LaTeX form."""
-        comment = f"% {self.lack}\n" if self.lack else ""
+        comment = "".join(f"% {line}\n" for line in self.lack.splitlines())
         return comment + as_latex(self._captioned if self.matrix is None else [self.matrix])
 
     @property

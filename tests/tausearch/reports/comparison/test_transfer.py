@@ -84,7 +84,7 @@ def test_runs_of_another_protocol_are_not_set_against_each_other(
     (matrix,) = matrices(storage)
     assert matrix.cells["glyphs", "glyphs"].run.spec.name == "gg" and matrix.left_out == ("longer",)
     show_transfer(storage, [], "text")
-    assert "on other images than the rest: longer" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: longer" in capsys.readouterr().err
     show_transfer(storage, [], "json")
     (found,) = json.loads(capsys.readouterr().out)["matrices"]
     assert (found["left_out"], found["left_out_runs"]) == (1, ["longer"])
@@ -116,7 +116,7 @@ def test_a_column_takes_the_protocol_with_most_benchmarks_not_with_most_runs(
     column = {pair: cell.run.spec.name for pair, cell in matrix.cells.items() if pair[1] == "glyphs"}
     assert column == {("digits", "glyphs"): "dg", ("glyphs", "glyphs"): "gg"} and len(matrix.left_out) == 3
     show_transfer(storage, [], "text")
-    assert "on other images than the rest: short-1, short-2, short-3" in " ".join(capsys.readouterr().out.split())
+    assert "on other images than the rest: short-1, short-2, short-3" in capsys.readouterr().err
 
 
 def test_runs_on_other_images_are_not_set_against_each_other(storage: Storage) -> None:
@@ -150,11 +150,16 @@ def test_what_was_set_by_hand_was_not_tuned(storage: Storage, capsys: pytest.Cap
         about: dict[str, Any] = {"tuned_on": "digits", "protocol": {"epochs": 3}, "overrides": overrides}
         make_final_run(storage, f"short-{len(overrides)}", [9.0], benchmark="glyphs", **about)
     assert [found.left_out for found in matrices(storage)] == [("short-0",), ("ablation",)]
-    show_transfer(storage, [], "text")
-    said = " ".join(capsys.readouterr().out.split())
-    assert (
-        "on other images than the rest: short-0, ablation left out, because --set changed what was tuned: set" in said
-    )
+    for form in ("text", "csv", "latex", "json"):
+        show_transfer(storage, [], form)
+        said = capsys.readouterr()
+        assert said.err.splitlines() == [
+            "left out, because judged under another protocol or on other images than the rest: short-0, ablation",
+            "left out, because --set changed what was tuned: set",
+        ]
+        comments = [f"% {line}" for line in said.err.splitlines() if form == "latex"]
+        assert said.out.splitlines()[: len(comments)] == comments
+    assert json.loads(said.out)["changed_by_hand"] == ["set"]
 
 
 def test_runs_that_do_not_say_where_they_were_tuned_are_left_out(storage: Storage) -> None:
@@ -202,7 +207,7 @@ def test_without_transfers_there_is_one_line(tmp_path: Path, capsys: pytest.Capt
     said = capsys.readouterr().out
     make_final_run(storage, "set", [89.0], tuned_on="digits", overrides={"lr": 0.1})
     show_transfer(storage, [], "text")
-    assert capsys.readouterr().out == f"{said}left out, because --set changed what was tuned: set\n"
+    assert capsys.readouterr() == (said, "left out, because --set changed what was tuned: set\n")
     assert said.startswith("no hyperparameters were judged on a benchmark they were not tuned on; do it with: ")
     assert said.endswith(f"train BEST.yaml --storage {tmp_path} --benchmark OTHER\n")
 
