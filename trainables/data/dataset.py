@@ -221,12 +221,11 @@ class Dataset:
             raise
         for part in parts:
             images, labels = found.load(part)
-            digest = stored(images).digest  # alone in forms of earlier versions
-            known = manifest.parts[part].source in (digest, _with_labels(digest, labels))
+            known = manifest.parts[part].source == _with_labels(stored(images).digest, labels)
             if found.class_names != manifest.classes or not known:
                 raise InputError(
-                    f"benchmark {str(self.ref)!r}: {self.prepared} was made from other files than lie in"
-                    f" {self.home} now; run `tausearch data prepare` again, or remove it"
+                    f"benchmark {str(self.ref)!r}: {self.prepared} was made from other files than lie in {self.home}"
+                    " now, or by version 0.1.0; run `tausearch data prepare` again, or remove it"
                 )
 
     @property
@@ -362,9 +361,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
 
 
 def _in_file_name(column: str) -> str:
-    """Return a column as a part of the name of a file; two columns have two names."""
-    if "/" not in column:
-        return column
+    """Return a column as a part of the name of a file, which names neither another column nor a file of the user's."""
     return f"{file_name(column)}.{hashlib.sha256(column.encode()).hexdigest()[:8]}"
 
 

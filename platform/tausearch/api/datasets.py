@@ -101,8 +101,9 @@ class CheckResult:
     Attributes:
         home: Folder that holds the benchmark's data.
         images: Number of images, unreadable ones included.
-        faults: A line for each unreadable image, for each image that split files list more than once, and for each
+        faults: A line for each unreadable image, for each image that split files list in both parts, and for each
             prepared file that has changed.
+        repeated: A line for each image that split files list more than once in one part, where it counts so often.
         left_out: A line for each unreadable image that the benchmark's name leaves out (`skip_broken`).
         classes: Every class by its name, in label order.
     """
@@ -112,6 +113,7 @@ class CheckResult:
     layout: str
     images: int
     faults: list[str]
+    repeated: list[str]
     left_out: list[str]
     classes: dict[str, CheckedClass]
 
@@ -169,7 +171,7 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
         dataset.look_again(dataset.find())
     listing = dataset.listing()
     parts = dataset.both_parts(listing)
-    faults = _listed_again(parts)
+    faults, repeated = _listed_again(parts)
     if manifest is not None:
         changed = (name for name, is_changed in changed_files(dataset.prepared, manifest) if is_changed)
         faults += [f"prepared file {dataset.prepared / name}: has changed since it was written" for name in changed]
@@ -187,15 +189,17 @@ def check_dataset(text: str, root: str | None, variant: str | None, partial: boo
         for part, label in _lacking(dataset, manifest, parts):
             classes[listing.class_names[label]].add(part, "cannot be read")
     count = sum(each.train + each.test for each in classes.values())
-    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, left_out, classes)
+    return CheckResult(str(dataset.ref), str(dataset.home), listing.layout, count, faults, repeated, left_out, classes)
 
 
-def _listed_again(parts: Mapping[SplitName, Rows]) -> list[str]:
-    """Return a line for each image file that is in both parts, or in one of them more than once."""
+def _listed_again(parts: Mapping[SplitName, Rows]) -> tuple[list[str], list[str]]:
+    """Return a line for each image file that is in both parts, and for each that is in one of them more than once."""
     listed = {part: Counter(images.names) for part, (images, _) in parts.items() if isinstance(images, ImageFiles)}
     again = {name: count for name, count in sum(listed.values(), Counter()).items() if count > 1}
     where = {name: " and ".join(part for part in listed if name in listed[part]) for name in again}
-    return [escaped(f"image {name}: is listed {count} times, in {where[name]}") for name, count in again.items()]
+    lines = {name: escaped(f"image {name}: is listed {again[name]} times, in {where[name]}") for name in again}
+    both = [name for name in again if " and " in where[name]]
+    return [lines.pop(name) for name in both], list(lines.values())
 
 
 def _lacking(dataset: Dataset, manifest: Manifest, parts: Mapping[SplitName, Rows]) -> Iterator[tuple[SplitName, int]]:

@@ -176,29 +176,30 @@ def test_numbers_in_a_picture_are_explained_where_they_are_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faults", "verdict", "advice"),
+    ("faults", "verdict", "unreadable"),
     [
-        ([], "all of them readable", False),
-        (["image x: is broken", "b"], "2 faults", True),
-        (["a: wrong"], "1 fault", False),
+        ([], "all of them readable", 0),
+        (["image x: is broken", "b"], "2 faults", 7),
+        (["image a: is listed 2 times, in train and test"], "1 fault", 0),
     ],
 )
-def test_a_check_says_sizes_and_what_to_do(faults: list[str], verdict: str, advice: bool, capsys: Captured) -> None:
+def test_a_check_says_sizes_and_what_to_do(faults: list[str], verdict: str, unreadable: int, capsys: Captured) -> None:
     def of(count: int, unreadable: int, *sizes: tuple[int, int] | None) -> SimpleNamespace:
         smallest, largest = sizes
         return SimpleNamespace(train=count, test=1, unreadable=unreadable, smallest=smallest, largest=largest)
 
-    classes = {"a": of(2, 0, (3, 4), (5, 6)), "b": of(3, 7, (3, 4), (3, 4)), "c": of(0, 0, None, None)}
+    classes = {"a": of(2, 0, (3, 4), (5, 6)), "b": of(3, unreadable, (3, 4), (3, 4)), "c": of(0, 0, None, None)}
     about = {"classes": classes, "faults": faults, "name": "x", "images": 1234, "home": "/x", "layout": "folders"}
-    show_check(SimpleNamespace(left_out=[], **about))  # type: ignore[arg-type]
+    show_check(SimpleNamespace(left_out=[], repeated=[], **about))  # type: ignore[arg-type]
     lines = lines_of(capsys)
     rows = [[cell.strip() for cell in line.split("│")[1:6]] for line in lines if line.startswith("│")]
-    assert rows == [["a", "2", "1", "", "3 x 4 to 5 x 6"], ["b", "3", "1", "7", "3 x 4"], ["c", "0", "1", "", ""]]
+    broken = str(unreadable or "")
+    assert rows == [["a", "2", "1", "", "3 x 4 to 5 x 6"], ["b", "3", "1", broken, "3 x 4"], ["c", "0", "1", "", ""]]
     assert f"x: 1,234 images in /x (folders), {verdict}" in lines
-    assert any("with --skip-broken it lists them" in line for line in lines) is advice
+    assert any("with --skip-broken it lists them" in line for line in lines) is (unreadable > 0)
     assert not any(line.startswith("class ") for line in lines)
     classes["d"] = SimpleNamespace(train=9, test=14, unreadable=0, smallest=None, largest=None)  # 17 of 4: 4.25 a class
-    show_check(SimpleNamespace(left_out=[], **about))  # type: ignore[arg-type]
+    show_check(SimpleNamespace(left_out=[], repeated=[], **about))  # type: ignore[arg-type]
     assert lines_of(capsys)[-1].startswith("class 'a' has 2 images to train and 1 to test, far fewer than others;")
 
 

@@ -166,6 +166,8 @@ def test_what_was_prepared_of_one_file_or_column_is_not_taken_for_another(tmp_pa
         made[k].prepare("parquet", silent)
     assert [each.manifest() is not None for each in made] == [True, False, False, False, True, True, False]
     assert all(len(each.prepared.relative_to(tmp_path).parts) == 3 for each in made)
+    file = dataset_of(BenchmarkRef.parse(f"parquet:{tmp_path}/a.parquet.size"))
+    assert file.prepared != made[1].prepared
 
 
 @pytest.mark.parametrize(("bound", "kept"), [("&max_image_bytes=5000", 23), ("", 24)])

@@ -79,6 +79,8 @@ def show_check(found: CheckResult) -> None:
     out.print(terminal_table(Table("", columns, rows)))
     for fault in found.faults:
         out.print(fault, soft_wrap=True)
+    for line in found.repeated:
+        out.print(f"{line}; no fault, it counts so often", soft_wrap=True)
     for line in found.left_out:
         out.print(f"left out: {line}", soft_wrap=True)
     readable = f"{len(found.left_out)} left out, all others readable" if found.left_out else "all of them readable"
@@ -87,7 +89,7 @@ def show_check(found: CheckResult) -> None:
         f"{found.name}: {counted(found.images, 'image')} in {Path(found.home)} ({found.layout}), {verdict}",
         soft_wrap=True,
     )
-    if any(fault.startswith("image ") for fault in found.faults):
+    if any(each.unreadable for each in found.classes.values()):
         out.print(
             "a search refuses images that cannot be read; with --skip-broken it lists them and leaves them out, as this"
             " check does with ?skip_broken=yes in the name",
