@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, FiniteFloat, PrivateAttr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, FiniteFloat, PrivateAttr, ValidationError
 
 from checked_input.fields import require_argument
 from checked_input.names import choices
@@ -48,28 +48,16 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 class Reevaluated(Strict):
-    """The verdict of a re-evaluation in a best file.
+    """The verdict of a re-evaluation in a best file."""
 
-    Attributes:
-        value: Mean of the metric over the chosen trial's fresh runs, percent.
-        error: Standard error of the mean; None for a single run.
-        seeds: The seeds of the runs and of their validation splits.
-        candidates: Numbers of the trials that ran again, the best by the search's own value first.
-        second: The candidate nearest to the winner; None without a rival.
-        ahead: Mean difference between winner and second in points, over the rounds that both have run.
-        ahead_error: Standard error of the difference; None for a single run.
-        measured: Constraint to the mean of its metric over the chosen trial's fresh runs, as in `Selection`.
-        objectives: Objective to the mean of its metric over the chosen trial's fresh runs; empty for accuracy alone.
-    """
-
-    value: FiniteFloat
-    error: FiniteFloat | None
-    seeds: tuple[int, ...]
-    candidates: tuple[int, ...]
-    second: int | None
-    ahead: FiniteFloat | None
-    ahead_error: FiniteFloat | None
-    measured: dict[str, FiniteFloat] = {}
+    value: FiniteFloat  # mean of the metric over the chosen trial's fresh runs, percent
+    error: FiniteFloat | None  # standard error of the mean; None for a single run
+    seeds: tuple[int, ...]  # the seeds of the runs and of their validation splits
+    candidates: tuple[int, ...]  # numbers of the trials that ran again, the best by the search's own value first
+    second: int | None  # the candidate nearest to the winner; None without a rival
+    ahead: FiniteFloat | None  # mean difference between winner and second in points, over the rounds that both have run
+    ahead_error: FiniteFloat | None  # standard error of the difference; None for a single run
+    measured: dict[str, FiniteFloat] = {}  # constraint to mean of its metric over these runs, as in `Selection`
     objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}
 
 
@@ -113,14 +101,6 @@ class Selection(Strict):
     def value_words(self) -> str:
         """What the trial was chosen by, in words, such as `val/final_accuracy 93.20 %`."""
         return f"{self.metric} {self.value:.2f}{' %' if 'accuracy' in self.metric else ''}"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_former_keys(cls, content: Any) -> Any:
-        """Leave out the key in which earlier versions kept the id of the trial's run in MLflow."""
-        if isinstance(content, dict):
-            return {name: value for name, value in content.items() if name != "mlflow_run_id"}
-        return content
 
 
 class BestFile(Strict):
@@ -321,11 +301,7 @@ def load_best(path: str | Path) -> BestFile:
 
 
 def require_best_or_none(target: Path, what: str = "best file") -> None:
-    """Refuse to replace a file that is there and is no best file; `what` begins the error.
-
-    Raises:
-        InputError: For such a file.
-    """
+    """Refuse to replace a file that is there and is no best file; `what` begins the error."""
     if not os.path.isfile(target):  # a device is written to and not replaced; a name may be too long for `Path.exists`
         return
     try:
@@ -367,11 +343,7 @@ def best_of_all(storage: Storage, benchmark: str, method: str, on_unreadable: Ca
 
 
 def best_of_run(storage: Storage, name: str, on_unreadable: Callable[[InputError], None]) -> BestFile:
-    """Return the best file of a search; `on_unreadable` is called if the file cannot be read.
-
-    Raises:
-        InputError: If there is no such search, or none of its trials has finished.
-    """
+    """Return the best file of a search; `on_unreadable` is called if the file cannot be read."""
     found = read_status(storage.run(name))
     if found.spec.purpose == "final":
         source = f"; it was tuned by {found.spec.source}" if found.spec.source else ""
@@ -410,11 +382,8 @@ def _best_of(storage: Storage, found: RunStatus, on_unreadable: Callable[[InputE
 
 
 def _choice(best: BestFile) -> tuple[int, Reevaluated | None] | None:
-    """Return the chosen trial, and what its re-evaluation said; files of earlier versions lack what was measured."""
-    if best.selection is None:
-        return None
-    found = best.selection.reevaluation
-    return best.selection.trial, None if found is None else found.model_copy(update={"measured": {}})
+    """Return the chosen trial, and what its re-evaluation said."""
+    return None if best.selection is None else (best.selection.trial, best.selection.reevaluation)
 
 
 def _of_this_version(content: object) -> BestFile:
@@ -426,11 +395,7 @@ def _of_this_version(content: object) -> BestFile:
 
 
 def _completed(best: BestFile) -> BestFile:
-    """Return a best file with the hyperparameters that are newer than the file at their neutral values.
-
-    Raises:
-        InputError: If the file names something unknown, or lacks another hyperparameter: its default may change.
-    """
+    """Return a best file with newer hyperparameters at neutral values; it must have all others: defaults may change."""
     for benchmark in split_references(best.benchmark):
         reference(benchmark)
     if forbidden([best.method]):

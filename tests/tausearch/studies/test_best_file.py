@@ -188,13 +188,6 @@ def test_it_says_what_the_bounds_have_measured(spec: SearchSpec, tmp_path: Path)
     assert load_best(tmp_path / "best.yaml") == best
 
 
-def test_a_best_file_of_an_earlier_version_has_a_key_more(content: dict[str, Any], tmp_path: Path) -> None:
-    plain = tmp_path / "good.yaml"
-    content["selection"]["mlflow_run_id"] = "abc"
-    (tmp_path / "former.yaml").write_text(yaml.safe_dump(content))
-    assert load_best(tmp_path / "former.yaml") == load_best(plain) and "mlflow" not in plain.read_text()
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_the_start_of_every_method_can_be_written_and_read_again(method: str, spec: SearchSpec, tmp_path: Path) -> None:
     space = space_of(method, "digits", None, {})
