@@ -42,17 +42,7 @@ def one_of(kind: str, name: str, allowed: Sequence[_Name]) -> _Name:
 def requested_reevaluation(
     best: int | None, runs: int | None, trials: int, known: Reevaluate | None = None
 ) -> Reevaluate | None:
-    """Return the re-evaluation of a search with a number of trials.
-
-    Args:
-        best: The option `--reevaluate`, 0 for none; None keeps `known`.
-        runs: The option `--reevaluate-runs`; None keeps `known`, or is twice.
-        trials: Number of trials of the search.
-        known: The re-evaluation so far, or by default.
-
-    Raises:
-        InputError: If the options contradict each other or the number of trials.
-    """
+    """Return the re-evaluation of `--reevaluate`, 0 for none, and `--reevaluate-runs`; None keeps that of `known`."""
     wanted = best if best is not None or known is None else known.best
     if not wanted:
         if runs is not None:
@@ -66,10 +56,7 @@ def requested_reevaluation(
 def usual_reevaluation(embedded: bool, few_images: bool, trials: int) -> Reevaluate | None:
     """Return the default for a search of so many trials. Re-evaluating the best costs at most half of them.
 
-    Args:
-        embedded: Whether benchmark and backbone are embedded, so that a trial takes seconds.
-        few_images: Whether so few of the user's own images judge a trial that one split chooses by luck.
-        trials: Number of trials.
+    A trial takes seconds if benchmark and backbone are `embedded`; if `few_images` judge, one split chooses by luck.
     """
     affordable = 2 * USUAL_REEVALUATION.best * USUAL_REEVALUATION.runs <= trials
     return USUAL_REEVALUATION if (embedded or few_images) and affordable else None
@@ -84,11 +71,7 @@ def require_scheduler(
     *,
     begun: bool = False,
 ) -> None:
-    """Check the scheduler of a search by name; one that has begun may go on with what earlier versions allowed.
-
-    Raises:
-        InputError: If it is unknown, has a wrong option, or has a `scheduler_fault`.
-    """
+    """Check the scheduler of a search by name; one that has begun may go on with what earlier versions allowed."""
     pruner_named(name, options, first_stop)
     # Not in its constructor: searches of earlier versions go on with 0 or 2.0.
     if name == "median" and not begun and (fault := TASKS.fault(options.get("first_stop", first_stop))):
@@ -107,11 +90,7 @@ def scheduler_fault(scheduler: str, algorithm: str, steps: int, first_stop: int 
 
 
 def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_gpu: bool) -> tuple[Constraint, ...]:
-    """Return the constraints of a search with a method; trials on a GPU report the memory that they take, too.
-
-    Raises:
-        InputError: If a text such as `forgetting <= 5` is wrong or given twice, or no trial has its metric.
-    """
+    """Return the constraints of a search with a method; trials on a GPU report the memory that they take, too."""
     metrics = _metrics(entry, tasks, on_gpu)
     faults, found = Faults(), []
     for text in texts:
@@ -131,12 +110,7 @@ def constraints_named(texts: Sequence[str], entry: MethodEntry, tasks: int, on_g
 def objectives_named(
     texts: Sequence[str], prefer: str | None, entry: MethodEntry, tasks: int, on_gpu: bool
 ) -> tuple[tuple[Objective, ...], str]:
-    """Return the objectives of a search with a method, and the rule that chooses a point of their front.
-
-    Raises:
-        InputError: If a metric is unknown, given twice or not measured by the trials, if it is alone and the same for
-            all trials, or if the rule does not fit.
-    """
+    """Return the objectives of a search with a method, and the rule that chooses a point of their front."""
     found = objectives_of(texts, _metrics(entry, tasks, on_gpu))
     if [each.metric for each in found] == [VALIDATION.forgetting] and (entry.capabilities.joint or tasks == 1):
         raise InputError("--objective forgetting: 0 for every trial, as nothing is forgotten in one task")
@@ -147,12 +121,7 @@ def objectives_named(
 
 
 def require_alone(objectives: Sequence[Objective], scheduler: str, patience: int | None, target: float | None) -> None:
-    """Check the objectives of a search with its rules for stopping.
-
-    Raises:
-        InputError: If a scheduler, which compares accuracies, or the end of the search cannot go with them, or if no
-            trial or every trial reaches the target.
-    """
+    """Refuse objectives with a scheduler, which compares accuracies, or with an end of the search that does not fit."""
     if objectives and scheduler != "none":
         raise InputError(f"--scheduler {scheduler}: stops trials by accuracy; allowed with --objective: none")
     if len(objectives) > 1 and (patience is not None or target is not None):

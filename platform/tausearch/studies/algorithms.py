@@ -27,20 +27,12 @@ _NEED_COMPLETE_TRIALS = ("CmaEsSampler", "GPSampler", "NSGAIIISampler", "NSGAIIS
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAlgorithm:
-    """What there is to know of a search algorithm.
+    """What there is to know of a search algorithm."""
 
-    Attributes:
-        sampler: Returns Optuna's sampler for a seed and its other options.
-        learns: Whether the results of trials decide the next trials.
-        needs_complete_trials: Whether it learns nothing from trials that were stopped early, so that no scheduler goes
-            with it.
-        keeps_state: Whether one sampler object proposes all points, because it may keep a state of its own.
-    """
-
-    sampler: Callable[..., BaseSampler]
-    learns: bool
-    needs_complete_trials: bool = False
-    keeps_state: bool = False
+    sampler: Callable[..., BaseSampler]  # returns Optuna's sampler for a seed and its other options
+    learns: bool  # whether the results of trials decide the next trials
+    needs_complete_trials: bool = False  # whether it learns nothing from trials that were stopped early
+    keeps_state: bool = False  # whether one sampler object proposes all points, because it may keep a state of its own
 
 
 SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
@@ -56,15 +48,9 @@ SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
 
 
 def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> SearchAlgorithm:
-    """Return a search algorithm with options of its sampler.
+    """Return a search algorithm with options of its sampler, which are checked when the sampler is made.
 
-    Args:
-        name: One of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a sampler that an installed package brings.
-        options: Arguments of the sampler's constructor besides the seed.
-
-    Raises:
-        InputError: If there is no such algorithm, or an installed package has one of that name, too. The options are
-            checked when the sampler is made.
+    Its name is one of ours, `optuna:CLASS`, `MODULE:NAME`, or that of a sampler that an installed package brings.
     """
     if name in ALGORITHMS:
         require_sole("sampler", name, OURSELVES)
@@ -81,11 +67,7 @@ def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> S
 
 
 def _made(name: str, make: Callable[..., BaseSampler], options: Mapping[str, Scalar], seed: int) -> BaseSampler:
-    """Return a new sampler; its seed is an argument where its constructor has one.
-
-    Raises:
-        InputError: If the options are wrong, or have a seed. Each trial has its own sampler, which gets its own seed.
-    """
+    """Return a new sampler; its seed, which users cannot give, is an argument where its constructor has one."""
     if "seed" in options:
         raise InputError(f"sampler {name!r}: draws by the --seed of the search; it takes no option 'seed'")
     seeded = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
@@ -93,11 +75,7 @@ def _made(name: str, make: Callable[..., BaseSampler], options: Mapping[str, Sca
 
 
 def startup_trials(spec: SearchSpec) -> int:
-    """Return how many trials must have ended until one of our algorithms learns from them.
-
-    Raises:
-        InputError: If the search has another number than a whole one from 0 to 1000.
-    """
+    """Return how many trials, at most 1000, must have ended until one of our algorithms learns from them."""
     number = spec.sampler_options.get("n_startup_trials", STARTUP_TRIALS)
     if fault := NumberRange(0, _MOST_STARTUP_TRIALS).fault(number):
         raise InputError(f"sampler {spec.algorithm!r}: n_startup_trials {fault}")

@@ -78,10 +78,7 @@ class BestListener:
 
 
 def _write(
-    spec: SearchSpec,
-    directory: RunDirectory,
-    trials: list[TrialSummary],
-    reevaluation: Reevaluation | None,
+    spec: SearchSpec, directory: RunDirectory, trials: list[TrialSummary], reevaluation: Reevaluation | None
 ) -> BestFile | None:
     """Write the best file, and the files of the front of several objectives."""
     chosen = chosen_trial(spec, trials, reevaluation)

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def dashboard_of(storage: Storage) -> tuple[Callable[..., None], list[InputError]]:
-    """Return a function of `host` and `port` that serves all study files until Ctrl-C, and an error per damaged file.
-
-    Raises:
-        InputError: If optuna-dashboard is not installed, or there is no readable study file.
-    """
+    """Return a function of `host` and `port` that serves all study files until Ctrl-C, and errors of damaged ones."""
     import optuna
 
     try:

@@ -53,12 +53,7 @@ def spread_order(points: Sequence[Point], first: Sequence[Point], count: int, se
     In the order of the grid the first points differ in the last hyperparameters alone. Here the next point is always
     the one whose most frequent value was taken least often, relative to the number of values. A shuffle with the seed
     of the search breaks ties. The first k points are the same for every `count` from k on, so a search can be extended.
-
-    Args:
-        points: All points of the grid.
-        first: Points that are tried before these; their values count as taken.
-        count: Number of points that will be tried, with the first ones. If that is all, the order is that of the grid.
-        seed: Seed of the search.
+    Points that are tried before, `first`, count as taken. If `count` is all points, the order is that of the grid.
     """
     if count >= len(without_repeats([*first, *points])):
         return list(points)

@@ -19,11 +19,7 @@ OPTIONS = {"sampler": "algorithm", "pruner": "scheduler"}  # what is named, to t
 
 
 def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], library: ModuleType) -> type[T]:
-    """Return a sampler or pruner: `optuna:CLASS`, `MODULE:NAME`, or the name of one that an installed package brings.
-
-    Raises:
-        InputError: If nothing has the name, or it is no subclass of `base`.
-    """
+    """Return a sampler or pruner: `optuna:CLASS`, `MODULE:NAME`, or the name of one of an installed package."""
     if name.startswith(OPTUNA):
         known = {each: getattr(library, each) for each in library.__all__}
         wanted = {
@@ -43,11 +39,7 @@ def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], librar
 
 
 def made(kind: str, name: str, make: Callable[..., T], options: Mapping[str, Scalar]) -> T:
-    """Return a sampler or pruner with its options; the texts true, false and none are Python's values.
-
-    Raises:
-        InputError: If it has no such option, lacks one that it needs, or cannot be made with them.
-    """
+    """Return a sampler or pruner with its options; the texts true, false and none are Python's values."""
     values = {key: _WORDS.get(str(value).lower(), value) for key, value in options.items()}
     parameters = inspect.signature(make).parameters
     if not any(each.kind is each.VAR_KEYWORD for each in parameters.values()):

@@ -66,15 +66,9 @@ def first_stop_with(name: str, options: Mapping[str, Scalar], usual: int) -> int
 
 
 def pruner_named(name: str, options: Mapping[str, Scalar] | None = None, first_stop: int = FIRST_STOP) -> BasePruner:
-    """Return the pruner of a scheduler.
+    """Return the pruner of a scheduler; `first_stop` is the first step after which our rules may stop a trial.
 
-    Args:
-        name: One of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a pruner that an installed package brings.
-        options: Arguments of the pruner's constructor.
-        first_stop: The first step after which our rules may stop a trial.
-
-    Raises:
-        InputError: If there is no such scheduler, or it cannot be made with the options.
+    Its name is one of ours, `optuna:CLASS`, `MODULE:NAME`, or that of a pruner that an installed package brings.
     """
     first = {_FIRST[name]: first_stop} if name in _FIRST else {}
     return made("pruner", name, pruner_class(name), {**first, **(options or {})})

@@ -7,15 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from search_spaces import Scalar
-from tausearch.runs import (
-    ReevaluationSpec,
-    SearchSpec,
-    Status,
-    TrialSummary,
-    TrialTable,
-    cut_short,
-    reevaluation_of,
-)
+from tausearch.runs import ReevaluationSpec, SearchSpec, Status, TrialSummary, TrialTable, cut_short, reevaluation_of
 from tausearch.studies.grid import grid_points, spread_order
 from tausearch.studies.study import SearchStudy
 from tausearch.studies.warm_start import without_repeats

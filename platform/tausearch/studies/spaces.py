@@ -97,12 +97,7 @@ def require_hyperparameters(entry: MethodEntry, values: Mapping[str, Scalar], or
 
 
 def require_space_fits(entry: MethodEntry, space: ResolvedSpace, *, grid: bool = False) -> None:
-    """Refuse a space with a value that the method refuses.
-
-    Raises:
-        InputError: If it refuses the start, an end or a grid value, or takes only whole numbers where the range has
-            others, of which a search of the `grid` draws none.
-    """
+    """Refuse a space if the method refuses its start, an end, a grid value, or, but in a `grid`, one between them."""
     for hyperparameters in _probes(space):
         entry.parse(hyperparameters)
     for name, dimension in space.space.items():

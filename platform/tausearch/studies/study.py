@@ -75,14 +75,7 @@ class SearchStudy:
             self.add_recorded_trial(trial)
 
     def ask(self, number: int) -> Point:
-        """Start a trial.
-
-        Returns:
-            Its hyperparameters: the first point in the queue, else the sampler's choice.
-
-        Raises:
-            InputError: If the sampler fails, or proposes what the space does not have.
-        """
+        """Start a trial; returns its hyperparameters: the first point in the queue, else the sampler's choice."""
         if self.rebuilt is None:
             # Draws depend on seed, number and known trials only, so a killed search goes on with the same points.
             self.optuna.sampler = self.algorithm.sampler(derive_seed(self.spec.seed, "trial", number) % 2**32)
@@ -245,11 +238,7 @@ def study_of(spec: SearchSpec, trials: Sequence[TrialSummary], *, accuracy_alone
 
 
 def require_sampler(spec: SearchSpec) -> None:
-    """Check sampler and pruner of a search on trials in memory, before any work: an algorithm with options learns.
-
-    Raises:
-        InputError: If one of them cannot be made, or fails.
-    """
+    """Check sampler and pruner of a search on trials in memory, before any work: an algorithm with options learns."""
     if spec.algorithm == "grid" and spec.sampler_options:
         raise InputError("--sampler-option: a grid has no sampler")
     study = SearchStudy(spec)

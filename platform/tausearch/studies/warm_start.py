@@ -39,20 +39,11 @@ def known_points(
     *,
     grid: bool = False,
 ) -> tuple[KnownPoint, ...]:
-    """Collect known configurations of a method and map them into a space.
+    """Return known configurations of a method as points of a space, in the order in which they are tried.
 
     The best of every source come before the second best of any. Duplicates are left out, and so is the start of the
-    space, which a search tries anyway.
-
-    Args:
-        sources: `paper`, names of searches, and paths of best files.
-        space: The space of the new search.
-        storage: The storage root of the searches.
-        require: Raises an InputError if the method cannot run with all hyperparameters of a point.
-        grid: Whether the search tries a grid. The start may be no point of the grid, so it is not left out.
-
-    Returns:
-        The points, in the order in which they are tried.
+    space, which a search tries anyway; in a `grid` it may be no point. `require` refuses hyperparameters with which the
+    method cannot run.
 
     Raises:
         InputError: If a source is unknown, has no configuration, or belongs to another method.
@@ -81,11 +72,7 @@ def kept_points(
 ) -> tuple[KnownPoint, ...] | None:
     """Return the warm start of an earlier search that was given the same sources, whatever has become of these.
 
-    Returns:
-        The points; None if it was given others, or has another space, which `changed_fields` will name.
-
-    Raises:
-        InputError: If its specification cannot be read.
+    None if it was given others, or has another space, which `changed_fields` will name.
     """
     if not sources or earlier is None:
         return None

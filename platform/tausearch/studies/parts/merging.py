@@ -15,13 +15,7 @@ _OWN = ("benchmark", "protocol", "steps", "data", "data_root", "left_out", "task
 
 
 def merged(specs: Sequence[SearchSpec], across: str | None) -> MultiSearchSpec:
-    """Return the search on the benchmarks of several searches.
-
-    Its start is that of the first benchmark. Where others have another start, it is a known point, tried next.
-
-    Raises:
-        InputError: If the searches differ in more than their benchmarks.
-    """
+    """Return the search on the benchmarks of several; its start is the first one's, and others are known points."""
     if faults := list(_differences(specs)):
         raise InputError(*faults)
     first, titles = specs[0], titles_of([spec.benchmark for spec in specs])

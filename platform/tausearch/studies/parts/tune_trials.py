@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tausearch.runs import (
-    MultiTrial,
-    PartsSpec,
-    RunSpec,
-    Scales,
-    TrialSummary,
-    TrialTable,
-    combine_parts,
-)
+from tausearch.runs import MultiTrial, PartsSpec, RunSpec, Scales, TrialSummary, TrialTable, combine_parts
 from tausearch.studies.listeners import TrialListener
 from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopped_parts
 from tausearch.studies.searchers import Searcher
@@ -48,12 +40,7 @@ class PartTuneTrials(TuneTrials):
     spec: PartsSpec
 
     def __init__(
-        self,
-        spec: PartsSpec,
-        parts: TrialTable,
-        trials: TrialTable,
-        searcher: Searcher,
-        scales: Scales | None = None,
+        self, spec: PartsSpec, parts: TrialTable, trials: TrialTable, searcher: Searcher, scales: Scales | None = None
     ) -> None:
         super().__init__(spec, parts, PartSearcher(spec, searcher, parts, trials))
         self.trial_table = trials

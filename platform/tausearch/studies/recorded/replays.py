@@ -208,14 +208,7 @@ def _asked(spec: SearchSpec, algorithm: str, scheduler: str, trials: int) -> Sea
 def _pairs(
     algorithm: str | None, scheduler: str | None, spec: SearchSpec
 ) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """Return the algorithms and schedulers to replay: the named ones, or all that work together.
-
-    Returns:
-        The pairs, and the schedulers that are in none of them, each with the reason.
-
-    Raises:
-        InputError: If a name is unknown, or there is no pair.
-    """
+    """Return the pairs of algorithm and scheduler to replay, by default all that work; why a scheduler is in none."""
     algorithms = (
         [a for a in ALGORITHMS if a != "grid"] if algorithm is None else [one_of("algorithm", algorithm, ALGORITHMS)]
     )
