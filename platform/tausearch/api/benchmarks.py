@@ -59,15 +59,11 @@ class Usable:
 
 @dataclass(frozen=True)
 class OpenBenchmark:
-    """A benchmark whose images have been found.
-
-    Attributes:
-        data_root: Folder of the published datasets, if it is one of them; absolute, for a worker.
-    """
+    """A benchmark whose images have been found."""
 
     ref: BenchmarkRef
     source: BenchmarkSource
-    data_root: str | None
+    data_root: str | None  # folder of the published datasets, if it is one of them; absolute, for a worker
     _required: dict[tuple[object, ...], Usable] = field(default_factory=dict, compare=False)
     _told: list[str] = field(default_factory=list, compare=False)  # lines that stand on stderr
 
@@ -82,18 +78,11 @@ class OpenBenchmark:
         return steps_of(images_per_task(self.source), self.source.batch_size)
 
     def backbone(self, backbone_weights: Path | None) -> Backbone:
-        """Return the benchmark's backbone.
+        """Return the benchmark's backbone, with local weights if they are given.
 
-        If its weights cannot be fetched, small images of a folder or Parquet file get the embedded one, and one line
-        on stderr. These images are read before anything is fetched, and where one is broken nothing is. A benchmark
-        in code names a backbone that its transforms fit.
-
-        Args:
-            backbone_weights: Local weights file of the benchmark's backbone, or None.
-
-        Raises:
-            InputError: If an image cannot be read.
-            NotFetchedError: If the weights of the benchmark's backbone cannot be fetched, and images are not small.
+        If its weights cannot be fetched, small images of a folder or Parquet file get the embedded one, and one line on
+        stderr; others raise a `NotFetchedError`. Images are read before anything is fetched, and where one is broken
+        nothing is. A benchmark in code names a backbone that its transforms fit.
         """
         wanted = Backbone(self.source.backbone, backbone_weights)
         if backbone_weights is not None or self.ref.path is None:
@@ -143,9 +132,6 @@ class OpenBenchmark:
         """Return the images that a run will use. Check once that all can be read and every class is large enough.
 
         A search decodes the test images, too, so that no final run fails on one, and uses nothing else of them.
-
-        Raises:
-            InputError: If an image cannot be read, or a class has too few images.
         """
         asked = (purpose, split_seed, reads)
         if asked not in self._required:
@@ -213,11 +199,7 @@ def with_images_compared(plan: Plan[S], opened: Callable[[str], OpenBenchmark]) 
 def images_then_weights(
     images: Callable[[], Images], backbone: Backbone, weights: Callable[[], Weights]
 ) -> tuple[Images, Weights]:
-    """Return what a check of images and one of a backbone's weights return.
-
-    Raises:
-        InputError: If either is wrong, with the faults of both; weights are not downloaded if an image is broken.
-    """
+    """Return what a check of images and one of weights return; no weights are downloaded if an image is broken."""
     faults = Faults()
     with faults:
         of_images = images()
@@ -233,11 +215,7 @@ Opening = Callable[[str, str | Path | None], OpenBenchmark]
 
 
 def open_benchmark(text: str, data_root: str | Path | None) -> OpenBenchmark:
-    """Return a benchmark by its reference; its images are listed and not read.
-
-    Raises:
-        InputError: If there is no such benchmark, or its data is not on disk.
-    """
+    """Return a benchmark by its reference; its images are listed and not read."""
     ref = known_reference(text)
     root = str(root_of(data_root)) if on_disk(ref) and ref.path is None else None
     return OpenBenchmark(ref, get_source(text, root), root)

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tausearch.api.finishing import preload_imports
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.execution import Run
@@ -50,6 +51,10 @@ class RunWithBounds(Run):
             except InputError as error:
                 say(f"{method} cannot be measured: {error}")
         return None
+
+    def preload_imports(self) -> None:
+        """Import what `conclude` needs."""
+        preload_imports(self.spec.purpose)
 
     def open_bound(self, method: str, locks: ExitStack) -> Run:
         """Open the bound of a method; its lock goes into the stack."""

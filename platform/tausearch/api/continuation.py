@@ -43,7 +43,9 @@ def resume_with(request: ResumeRequest) -> SearchResult | FinalResult:
         spec = runs.read_spec(directory)
         require_continuable(spec)
         with _damaged_set_aside(spec, directory) if request.without_damaged else nullcontext():
-            _require_own_record(spec, directory)
+            trials = runs.read_trials(spec, directory)  # refuses a record of another run
+            if spec.purpose == "search":
+                runs.read_reevaluation(spec, directory.reevaluation, trials)
             spec = _continued(spec, directory, request)
         with runs.spec_update_or_rollback(directory, spec):
             if spec.purpose == "search":
@@ -69,13 +71,6 @@ def _damaged_set_aside(spec: AnySpec, directory: RunDirectory) -> Iterator[None]
             runs.place_aside(path).rename(path)
         raise
     print_notices(*lines.values())
-
-
-def _require_own_record(spec: AnySpec, directory: RunDirectory) -> None:
-    """Check that the record belongs to a run."""
-    trials = runs.read_trials(spec, directory)
-    if spec.purpose == "search":
-        runs.read_reevaluation(spec, directory.reevaluation, trials)
 
 
 def _continued(spec: AnySpec, directory: RunDirectory, request: ResumeRequest) -> AnySpec:

@@ -25,27 +25,17 @@ from trainables.errors import InputError
 
 @dataclass(frozen=True)
 class DataState:
-    """The state of a benchmark's data.
-
-    Attributes:
-        state: "embedded", "whole", "not found", or the fault of the data in words.
-        whole: Whether the data is complete, so that it can be used.
-        home: Folder that should hold the data.
-        prepared: Folder of the data's prepared form, if there is one.
-        classes: Class to its number of images in each part, in label order.
-        looks_for: The layouts of the data that are recognised.
-        source: Address from which to get the data.
-    """
+    """The state of a benchmark's data."""
 
     name: str
-    state: str
-    whole: bool
-    home: str | None = None
+    state: str  # "embedded", "whole", "not found", or the fault of the data in words
+    whole: bool  # whether the data is complete, so that it can be used
+    home: str | None = None  # folder that should hold the data
     layout: str | None = None
-    prepared: str | None = None
-    classes: dict[str, dict[str, int]] | None = None
-    looks_for: str | None = None
-    source: str | None = None
+    prepared: str | None = None  # folder of the data's prepared form, if there is one
+    classes: dict[str, dict[str, int]] | None = None  # class to its number of images in each part, in label order
+    looks_for: str | None = None  # the layouts that are recognised
+    source: str | None = None  # address from which to get the data
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form, with the sums of the counts."""
@@ -68,21 +58,13 @@ class DataState:
 
 @dataclass
 class CheckedClass:
-    """The images of a class, as a check has read them.
+    """The images of a class, as a check has read them."""
 
-    Attributes:
-        train: Number of training images, unreadable ones included.
-        test: Number of test images, unreadable ones included.
-        unreadable: How many of both cannot be read.
-        smallest: Width and height of the image with the fewest pixels; None if none can be read.
-        largest: Width and height of the image with the most pixels.
-    """
-
-    train: int = 0
-    test: int = 0
-    unreadable: int = 0
-    smallest: tuple[int, int] | None = None
-    largest: tuple[int, int] | None = None
+    train: int = 0  # training images, unreadable ones included
+    test: int = 0  # test images, unreadable ones included
+    unreadable: int = 0  # how many of both cannot be read
+    smallest: tuple[int, int] | None = None  # width and height of that with the fewest pixels; None: all unreadable
+    largest: tuple[int, int] | None = None  # of that with the most pixels
 
     def add(self, part: SplitName, look: tuple[int, int] | str) -> None:
         """Add an image: its width and height, or why it cannot be read."""
@@ -96,26 +78,16 @@ class CheckedClass:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of a check of all images.
-
-    Attributes:
-        home: Folder that holds the benchmark's data.
-        images: Number of images, unreadable ones included.
-        faults: A line for each unreadable image, for each image that split files list in both parts, and for each
-            prepared file that has changed.
-        repeated: A line for each image that split files list more than once in one part, where it counts so often.
-        left_out: A line for each unreadable image that the benchmark's name leaves out (`skip_broken`).
-        classes: Every class by its name, in label order.
-    """
+    """The result of a check of all images."""
 
     name: str
-    home: str
+    home: str  # folder that holds the benchmark's data
     layout: str
-    images: int
-    faults: list[str]
-    repeated: list[str]
-    left_out: list[str]
-    classes: dict[str, CheckedClass]
+    images: int  # their number, unreadable ones included
+    faults: list[str]  # a line for each image that is unreadable or listed in both parts, and changed prepared files
+    repeated: list[str]  # for each image that split files list more than once in one part, where it counts so often
+    left_out: list[str]  # for each unreadable image that the benchmark's name leaves out (`skip_broken`)
+    classes: dict[str, CheckedClass]  # by name, in label order
 
 
 def dataset_states(root: str | None) -> list[DataState]:
@@ -161,11 +133,7 @@ def _counts(classes: Sequence[str], load: Callable[[SplitName], Rows]) -> dict[s
 
 
 def check_dataset(text: str, root: str | None, variant: str | None, partial: bool) -> CheckResult:
-    """Return the result of reading every image of a benchmark's dataset once.
-
-    Raises:
-        InputError: If there is no such dataset, or it is not whole.
-    """
+    """Return the result of reading every image of a benchmark's dataset once; the dataset must be whole."""
     dataset = _dataset(text, root, variant, partial)
     if (manifest := dataset.manifest()) is None:
         dataset.look_again(dataset.find())
@@ -237,9 +205,6 @@ def list_images(
 
     The validation images of a search are part of "train". Prepared images are listed as they lie in the dataset's own
     files, where these are still there.
-
-    Raises:
-        InputError: If there is no such dataset, or it is not whole.
     """
     dataset = _dataset(text, root, variant, partial)
     try:

@@ -10,11 +10,7 @@ from trainables.errors import InputError
 
 
 def export_best(storage: Storage, best: BestFile, target: Path) -> None:
-    """Write a best file to `target`, in place of an earlier best file; a failed export leaves no file.
-
-    Raises:
-        InputError: If the target cannot be written, or is another file.
-    """
+    """Write a best file to `target`, in place of an earlier best file; a failed export leaves no file."""
     require_output(storage, target, "--output")
     require_best_or_none(target, "--output")
     with remove_on_error(target):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_training, bounds_of
-from tausearch.api.finishing import conclude, preload_imports
+from tausearch.api.finishing import conclude
 from tausearch.api.plans.final_runs import plan_training
 from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.requests import TrainRequest, allow_named, with_fields_of
@@ -133,10 +133,6 @@ class FinalRun(RunWithBounds):
         """Open the bound of a method; its lock goes into the stack."""
         plan = plan_training(bound_training(self.spec, method, self.storage))
         return FinalRun.open_locked(as_beside(plan, self.spec), locks)
-
-    def preload_imports(self) -> None:
-        """Import what `conclude` needs."""
-        preload_imports(self.spec.purpose)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write results and figures."""

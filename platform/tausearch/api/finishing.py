@@ -11,15 +11,7 @@ from pathlib import Path
 
 from tausearch import runs
 from tausearch.models import describe_run
-from tausearch.runs import (
-    AnySpec,
-    Conclusion,
-    FinalSpec,
-    MultiSearchSpec,
-    RunDirectory,
-    SearchSpec,
-    TrialSummary,
-)
+from tausearch.runs import AnySpec, Conclusion, FinalSpec, MultiSearchSpec, RunDirectory, SearchSpec, TrialSummary
 from tausearch.studies import BestFile, Selection, study_of, write_best
 
 _log = logging.getLogger(__name__)

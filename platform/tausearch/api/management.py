@@ -31,11 +31,7 @@ from trainables.methods import get_method
 
 
 def delete_run(directory: RunDirectory) -> None:
-    """Delete the directory of a run, completely or not at all.
-
-    Raises:
-        InputError: If there is no such run, a process drives it, or its directory is a link or cannot be deleted.
-    """
+    """Delete the directory of a run, completely or not at all; see `delete_driven`."""
     read_spec(directory)
     delete_driven(directory, "run")
 
@@ -65,14 +61,7 @@ def delete_driven(directory: DrivenDirectory, kind: str) -> None:
 
 
 def finish_deletion(directory: DrivenDirectory) -> bool:
-    """Delete what an interrupted deletion has left of a run or campaign that is there no more.
-
-    Returns:
-        Whether there was something left.
-
-    Raises:
-        InputError: If it cannot be deleted.
-    """
+    """Delete what an interrupted deletion left of a run or campaign that is no more; returns whether there was any."""
     doomed = _doomed(directory)
     if directory.path.exists() or not doomed.exists():
         return False

@@ -31,11 +31,7 @@ Result = TypeVar("Result")
 
 
 def allow_named(request: CheckedRequest) -> None:
-    """Allow the code of the user, `MODULE:NAME`, that the fields of a request name.
-
-    Raises:
-        InputError: If this process has imported code of the request, and its file has changed since.
-    """
+    """Allow the code that the fields of a request name, `MODULE:NAME`; refuse code that changed since its import."""
     from trainables.data import split_references  # torch takes seconds to import
 
     benchmarks = split_references(getattr(request, "benchmark", None) or "")

@@ -56,18 +56,12 @@ class StoppedError(RuntimeError):
 
 @dataclass(frozen=True)
 class RetrainingPlan:
-    """A final run that trains tasks of another one again, new or to be continued.
-
-    Attributes:
-        before: The vectors of the other run.
-        removal: The classes that are left out.
-        opened: The benchmark without them.
-    """
+    """A final run that trains tasks of another one again, new or to be continued."""
 
     plan: Plan[FinalSpec]
-    before: Pools
-    removal: Removal
-    opened: OpenBenchmark
+    before: Pools  # the vectors of the other run
+    removal: Removal  # the classes that are left out
+    opened: OpenBenchmark  # the benchmark without them
 
     @property
     def spec(self) -> FinalSpec:

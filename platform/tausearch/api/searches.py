@@ -9,7 +9,7 @@ from pathlib import Path
 import optuna
 
 from tausearch.api.bounds import RunWithBounds, as_beside, bound_search, bounds_of
-from tausearch.api.finishing import conclude, preload_imports
+from tausearch.api.finishing import conclude
 from tausearch.api.plans.new_runs import say_if_unwritable
 from tausearch.api.plans.searches import plan_search
 from tausearch.api.requests import SearchRequest, allow_named, with_fields_of
@@ -217,10 +217,6 @@ class SearchRun(RunWithBounds):
         """Open the bound of a method; its lock goes into the stack."""
         plan = plan_search(bound_search(self.spec, method, self.storage))
         return SearchRun.open_locked(as_beside(plan, self.spec), locks)
-
-    def preload_imports(self) -> None:
-        """Import what `conclude` needs."""
-        preload_imports(self.spec.purpose)
 
     def conclude(self, trials: list[TrialSummary]) -> Conclusion:
         """Write study file, figures and best file."""

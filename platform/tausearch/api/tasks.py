@@ -12,11 +12,7 @@ from trainables.task_names import NamedTask, names_of
 
 
 def class_order_of(given: Sequence[str] | int | str | None) -> int | tuple[str, ...] | None:
-    """Return the class order of a request: a seed, or the names of a list, a text or a file; None for that of labels.
-
-    Raises:
-        InputError: If it is none of these, or the file cannot be read.
-    """
+    """Return the class order of a request: a seed, or names in a list, a text or a file; None for that of labels."""
     if given is None or given == "label":
         return None
     if isinstance(given, int):
@@ -38,11 +34,7 @@ def class_order_of(given: Sequence[str] | int | str | None) -> int | tuple[str, 
 
 
 def tasks_of(given: Sequence[str] | None) -> tuple[NamedTask, ...] | None:
-    """Return the tasks of a request: a text for each, or one YAML file with all.
-
-    Raises:
-        InputError: If a text or an entry of the file is no task, or the file cannot be read.
-    """
+    """Return the tasks of a request: a text for each, or one YAML file with all."""
     if given is None:
         return None
     if not given:

@@ -17,11 +17,7 @@ TRACKERS: tuple[TrackerName, ...] = get_args(TrackerName)
 
 
 def checked_tracking(text: str | None) -> tuple[TrackerName, ...] | None:
-    """Return the trackers that `--tracking` names; None where it is not given.
-
-    Raises:
-        InputError: If it names another tracker, or one that is not installed.
-    """
+    """Return the trackers that `--tracking` names, which must be installed; None where it is not given."""
     if text is None:
         return None
     names = [] if text == NO_TRACKERS else [each.strip() for each in text.split(",")]
@@ -36,11 +32,7 @@ def checked_tracking(text: str | None) -> tuple[TrackerName, ...] | None:
 
 
 def require_installed(trackers: Sequence[TrackerName]) -> None:
-    """Check that the packages of trackers are installed.
-
-    Raises:
-        InputError: If one is not; it says how to get it.
-    """
+    """Refuse trackers whose packages are not installed, and say how to get them."""
     if "tensorboard" in trackers and find_spec("tensorboard") is None:
         raise InputError("--tracking tensorboard: needs a package: pip install 'tausearch[tensorboard]'")
 
@@ -53,10 +45,7 @@ def tracking_text(trackers: Sequence[TrackerName] | None) -> str | None:
 def tracking_options(callbacks: Sequence[object], tracking: str | None, uri: str | None) -> str:
     """Return the options of a command for the command that continues its runs, such as ` --tracking none`.
 
-    Args:
-        callbacks: Those that have a name are repeated; an object of a Python session has none.
-        tracking: The option `--tracking`, None if it was not given.
-        uri: The option `--tracking-uri`; it is repeated without its password.
+    Callbacks that have a name are repeated; an object of a Python session has none. A password is not.
     """
     given = [("callback", each) for each in callbacks if isinstance(each, str)]
     given += [("tracking", tracking)] if tracking is not None else []

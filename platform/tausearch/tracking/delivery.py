@@ -78,12 +78,9 @@ class Delivery:
                 self._thread.start()
 
     def flush(self, longest: float = math.inf, hurry: Callable[[], bool] = no_stop) -> bool:
-        """Wait until all events are told, or until `hurry`.
+        """Return whether all events are told, once they are, or at `hurry`.
 
         It waits at most `longest` seconds, and at most the callback's patience for one event.
-
-        Returns:
-            Whether all are told.
         """
         end = time.monotonic() + longest
         with self._changed:

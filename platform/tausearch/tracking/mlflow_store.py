@@ -74,11 +74,7 @@ def checked_uri(uri: str | None) -> str | None:
 
 
 def _absolute(uri: str) -> str:
-    """Return the URI of an SQLite file with an absolute path.
-
-    Raises:
-        InputError: If it names no file, or one that cannot be made.
-    """
+    """Return the URI of an SQLite file with an absolute path; refuse one that names no file, or that cannot be made."""
     named = f"--tracking-uri {shown(without_secrets(uri))}"
     scheme, _, rest = uri.partition("://")
     path, mark, options = rest.partition("?")

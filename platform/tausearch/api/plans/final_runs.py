@@ -12,14 +12,7 @@ from tausearch import studies
 from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights, open_benchmark, with_images_compared
 from tausearch.api.plans.new_runs import given_fields
 from tausearch.api.requests import TrainRequest
-from tausearch.cluster import (
-    GpusAt,
-    gpus_at,
-    may_use_gpu,
-    require_cpu_has,
-    require_pilot,
-    with_device,
-)
+from tausearch.cluster import GpusAt, gpus_at, may_use_gpu, require_cpu_has, require_pilot, with_device
 from tausearch.presentation import print_notices
 from tausearch.runs import (
     AnySpec,
@@ -46,11 +39,7 @@ from trainables.user_code import changed, digests_of, require_allowed
 def plan_training(
     request: TrainRequest, opening: Opening = open_benchmark, *, gpus: GpusAt = gpus_at, write: bool = True
 ) -> Plan[FinalSpec]:
-    """Return the plan of a final run whose request is right; for the arguments see `plan_search`. Nothing is started.
-
-    Raises:
-        InputError: If something in the request, or the best file's protocol, is wrong.
-    """
+    """Return the plan of a final run whose request is right; its arguments are those of `plan_search`."""
     faults = Faults()
     with faults:
         require_pilot(request.gpus_per_trial, request.address)

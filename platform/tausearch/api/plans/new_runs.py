@@ -16,15 +16,7 @@ from tausearch.api.requests import SearchRequest, TrainRequest
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cluster import plan_resources
 from tausearch.presentation import print_notices
-from tausearch.runs import (
-    AnySpec,
-    RunDirectory,
-    Storage,
-    new_run,
-    open_storage,
-    read_spec,
-    require_space,
-)
+from tausearch.runs import AnySpec, RunDirectory, Storage, new_run, open_storage, read_spec, require_space
 from tausearch.tracking import checked_tracking, checked_uri
 from trainables.backbones import Backbone
 from trainables.config import Purpose

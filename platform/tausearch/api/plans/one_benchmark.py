@@ -11,12 +11,7 @@ from tausearch.api.benchmarks import OpenBenchmark, Opening, images_then_weights
 from tausearch.api.plans.new_runs import benchmark_text, given_fields, n_steps, requested_backbone, space_on
 from tausearch.api.plans.trial_counts import trial_count
 from tausearch.api.requests import SearchRequest
-from tausearch.cluster import (
-    ASKED_PRECISIONS,
-    may_use_gpu,
-    precision_to_plan,
-    require_pilot,
-)
+from tausearch.cluster import ASKED_PRECISIONS, may_use_gpu, precision_to_plan, require_pilot
 from tausearch.runs import (
     Constraint,
     Objective,
@@ -44,9 +39,6 @@ def plan_one(
 
     What is wrong is said at once, as far as one part can be checked without another. Words come before images, and
     images before the weights, which are not downloaded if an image is broken. Missing tasks are said with both.
-
-    Raises:
-        InputError: If something in the request or the space is wrong.
     """
     options = _check_options(request, opening, begun=earlier is not None, write=write)
     entry, opened = options.entry, options.opened

@@ -33,7 +33,6 @@ def plan_search(
     """Return the plan of a search on one benchmark or several whose request is right. Nothing is started.
 
     A cluster is joined for a moment, after all other checks, if nothing is said about GPUs, or the precision is "auto".
-
     `write` says whether the storage must have a place for the run.
 
     Raises:
@@ -52,11 +51,7 @@ def plan_search(
 
 
 def space_for(request: SearchRequest, opening: Opening = open_benchmark) -> ResolvedSpace:
-    """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed.
-
-    Raises:
-        InputError: If method, benchmark, backbone, space or a fixed value is wrong.
-    """
+    """Return the space that a search would use. Only a benchmark of the user's own is opened; its code is allowed."""
     allow_named(request)
     ref, file = reference(benchmark_text(request)), None if request.space is None else Path(request.space)
     if request.backbone:

@@ -20,11 +20,7 @@ def trial_count(trials: int | None, algorithm: str, points: int | None, anything
 
 
 def require_enough(trials: int | None, algorithm: str, points: int | None, anything_to_search: bool) -> None:
-    """Check the number of trials against `points`, the number of points that the algorithm tries once each; None: any.
-
-    Raises:
-        InputError: If the grid is too large, or there are fewer points than trials, or these are too many for `gp`.
-    """
+    """Refuse trials beyond `points`, the number of points that the algorithm tries once each; None: any number."""
     if trials is not None and algorithm == "gp" and trials > MOST_GP_TRIALS:
         slow = "a proposal takes seconds then, and its time grows faster than the number of trials"
         raise InputError(f"--trials {trials}: gp takes {MOST_GP_TRIALS} at most, as {slow}; tpe takes more")
