@@ -53,7 +53,8 @@ class CampaignCells(Strict):
         gone: Cells that its file has named before.
         address: Address of the Ray cluster that the last driver joined; None for a Ray of its own.
         max_concurrent_trials: Trials at a time, as the last driver was asked for; None for as many as fit.
-        redone: The cells that its last driver was asked to start anew, until all cells are done or failed.
+        redone: The cells that drivers were asked to start anew, until all cells are done or failed, or a driver was
+            asked for none.
         data_root: The option `--data-root` as it was given last; None if it never was. So are the next two.
         tracking_uri: Without its password.
     """

@@ -287,7 +287,9 @@ def _headlines(plan: CampaignPlan) -> Iterator[str]:
     yield f"campaign {plan.name}: {counted(len(plan.cells), 'cell')}{known}, {work_left(plan)}"
     for cell in plan.cells:
         if cell.title in plan.request.redo and cell.status.state != "waiting":
-            yield f"{cell.title}: --redo has started it anew before ({cell.runs.search or cell.runs.final}); it goes on"
+            known = f"{cell.title}: --redo has started it anew before ({cell.runs.search or cell.runs.final})"
+            again = "it has ended; run the campaign once without --redo to start it anew again"
+            yield f"{known}; {again if cell.next == 'nothing' else 'it goes on'}"
     for each in plan.gone:
         runs = [name for name in (each.search, each.final) if name is not None and plan.storage.run_exists(name)]
         yield f"{each.title} is no longer in the file; its runs are left alone ({', '.join(runs) or 'none has begun'})"

@@ -79,6 +79,7 @@ class CampaignPlan:
         gone: Cells of its last driver that its file does not name any more.
         long_gone: Those that it had left out before; what comes back has its runs. So are those that were redone under
             another protocol.
+        redone: Cells that commands with `--redo` have started anew, since the last one without it.
         opening: Opens each benchmark once, so that it is checked once.
         gpus: Joins the cluster once, to ask for its GPUs.
     """
@@ -89,6 +90,7 @@ class CampaignPlan:
     rows: tuple[CellPlan | RefusedCell, ...]
     gone: tuple[CellRuns, ...]
     long_gone: tuple[CellRuns, ...]
+    redone: tuple[str, ...]
     request: CampaignRequest
     opening: Opening
     gpus: GpusAt
@@ -115,7 +117,7 @@ class CampaignPlan:
             address=request.address,
             data_root=None if request.data_root is None else str(Path(request.data_root).absolute()),
             max_concurrent_trials=request.max_concurrent_trials,
-            redone=tuple(request.redo),
+            redone=self.redone,
             tracking=request.tracking,
             tracking_uri=request.tracking_uri,
         )
@@ -176,12 +178,13 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     for title in request.redo:
         if title not in titles:
             raise InputError(f"--redo {title}: the campaign has no such cell; it has {', '.join(titles)}")
+    redone = () if kept is None or not request.redo else kept.redone
     planner = _Planner(request, storage, file.name)
     rows: list[CellPlan | RefusedCell] = []
     first: dict[tuple[str, str], str] = {}
     for cell in file.cells:
         try:
-            planned = planner.planned(cell, known.get(cell.title), () if kept is None else kept.redone)
+            planned = planner.planned(cell, known.get(cell.title), redone)
             of = (planned.runs.benchmark, planned.runs.method)
             if (other := first.setdefault(of, cell.title)) != cell.title:
                 raise InputError(f"is {other} once more: both are {of[1]} on {of[0]}")
@@ -193,9 +196,9 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     # A cell that is redone under another protocol leaves the files of the first one, which is another benchmark.
     now = {each.title: each.runs.benchmark for each in rows if isinstance(each, CellPlan)}
     long_gone += tuple(each for each in cells + earlier if now.get(each.title, each.benchmark) != each.benchmark)
-    return CampaignPlan(
-        file.name, storage, directory, tuple(rows), gone, long_gone, request, planner.opening, planner.gpus
-    )
+    redone = tuple(dict.fromkeys((*redone, *request.redo)))
+    known_of = (redone, request, planner.opening, planner.gpus)
+    return CampaignPlan(file.name, storage, directory, tuple(rows), gone, long_gone, *known_of)
 
 
 def work_left(plan: CampaignPlan) -> str:
@@ -221,7 +224,7 @@ class _Planner:
         self.bf16 = asked_once(bf16_at)
 
     def planned(self, cell: CellConfig, known: CellRuns | None, redone: Sequence[str]) -> CellPlan:
-        """Return the plan of a cell. One that is to start anew goes on if the last driver has done so; see `redone`."""
+        """Return the plan of a cell. One that is to start anew goes on if it is one of the `redone`."""
         anew = cell.title in self.request.redo
         if anew and cell.title in redone:
             with suppress(InputError):  # it was started otherwise
@@ -269,6 +272,7 @@ class _Planner:
 
     def _check_training(self, cell: CellConfig, final: str) -> None:
         """Check the final run of a cell at the start of the method's own space."""
+        final = self.storage.free_name(final)  # an earlier one has its search's faults of images
         usual = {**shared_options(self.request), **cell.protocol, "name": final}
         try:
             asked = SearchRequest(cell.benchmark, cell.method, **usual)

@@ -111,9 +111,14 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
 def test_a_cell_that_the_same_command_has_started_anew_is_said_to_go_on(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     plan = replace(plan, request=replace(plan.request, redo=[cell.title for cell in plan.cells]))
-    object.__setattr__(plan.cells[0], "status", CellStatus(plan.cells[0].runs, "stopped"))
+    for cell, state in zip(plan.cells, ("stopped", "done"), strict=True):
+        object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
     _, *lines, _ = _headlines(plan)
-    assert lines == ["digits/finetune: --redo has started it anew before (t-digits-finetune); it goes on"]
+    again = "it has ended; run the campaign once without --redo to start it anew again"
+    assert lines == [
+        "digits/finetune: --redo has started it anew before (t-digits-finetune); it goes on",
+        f"digits/ewc: --redo has started it anew before (t-digits-ewc); {again}",
+    ]
 
 
 def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(

@@ -29,6 +29,7 @@ from tausearch.runs import Record, Reevaluate, RunDirectory, Storage, driver_loc
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.command_line import Ask
+from tests.support.runs.letter_images import draw_letters
 from tests.support.runs.trials import make_trial
 from trainables.errors import InputError
 from trainables.methods import METHODS
@@ -306,6 +307,23 @@ def faults_of(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(start) for line in str(caught.value).splitlines()]
 
 
+def test_images_that_are_gone_are_said_once_for_the_runs_of_a_cell(tmp_path: Path) -> None:
+    images = draw_letters(tmp_path / "own")
+    table = TABLE.replace("[digits]", f"['folder:{images}?tasks=2']").replace(
+        "algorithm: random", "backbone: glyph_vit"
+    )
+    text = table.partition("cells:")[0]
+    for cell in planned(tmp_path, text).cells:
+        for spec in cell.specs:
+            make_run_directory(spec, Storage(tmp_path / "runs"))
+    next((images / "train" / "A").iterdir()).unlink()
+    lines = faults_of(tmp_path, text)
+    assert [re.search(r"run '(.*?)': data.train was", line)[1] for line in lines] == [  # type: ignore[index]
+        "t-folder-own-tasks-2-ita-lora",
+        "t-folder-own-tasks-2-finetune",
+    ]
+
+
 def test_a_final_run_is_judged_by_the_tasks_of_its_cell_though_the_search_has_a_fault(tmp_path: Path) -> None:
     few = "campaign: t\nbenchmarks: [digits]\nmethods: [coda]\n"
     few += "search: {{tasks: 2, set: {{rate: 1}}}}\ntrain: {{set: {{pool_size: POOL}}}}\n"
@@ -508,6 +526,19 @@ def test_the_same_command_continues_the_cell_that_it_has_started_anew(
     went_on = planned(tmp_path)
     went_on.saved_cells.save(went_on.directory)
     assert redone().runs.search == "t-digits-ita-lora-2"  # another command was given since
+
+
+def test_each_cell_that_was_started_anew_is_remembered_until_a_command_starts_none(tmp_path: Path) -> None:
+    started(tmp_path)
+    names = []
+    for redo in (["digits/ita-lora"], ["digits/finetune"], ["digits/ita-lora"], [], ["digits/ita-lora"]):
+        plan = planned(tmp_path, redo=redo)
+        plan.saved_cells.save(plan.directory)
+        for cell in plan.cells[:2]:
+            if not cell.search.exists:
+                make_run_directory(cell.search.spec, plan.storage)
+        names.append(plan.cells[0].runs.search)
+    assert names == [f"t-digits-ita-lora-{number}" for number in (1, 1, 1, 1, 2)]
 
 
 def test_a_cell_that_is_redone_under_another_protocol_leaves_the_files_of_the_first(tmp_path: Path) -> None:
