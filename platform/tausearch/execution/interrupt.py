@@ -106,7 +106,8 @@ class Interrupt:
         """
         self.note(number)
         self.handled += 1
-        if self.handled > 1 and not self.protected:
+        is_second = self.handled > 1 or self.signal != number  # Tune handles SIGUSR1, which is noted alone
+        if is_second and not self.protected:
             raise KeyboardInterrupt
 
     def listen(self) -> None:

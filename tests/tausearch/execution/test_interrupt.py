@@ -42,6 +42,15 @@ def test_the_second_raises_at_once() -> None:
         assert interrupt.signal == signal.SIGINT
 
 
+def test_the_second_raises_though_a_library_has_handled_the_first() -> None:
+    with interruptible() as interrupt:
+        heard_by_tune()
+        press(signal.SIGUSR1)
+        wait_until(lambda: interrupt.requested, 30, "the signal to be noted")
+        with pytest.raises(KeyboardInterrupt):
+            press()
+
+
 def test_a_driver_knows_the_signal_that_came_while_its_run_was_made() -> None:
     with interruptible(time_budget=3600) as making:
         press()
