@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from math import nan
 from pathlib import Path
+from random import Random
+from time import process_time
 
 import pytest
 
@@ -210,6 +212,24 @@ class TestChosen:
     def test_a_front_has_the_most_accurate_first(self, spec: SearchSpec) -> None:
         trials = trials_at([*POINTS[::-1], (90.0, 11.0)])  # the last is as accurate as the first of the front
         assert [each.number for each in aiming(spec, "final_accuracy", "forgetting").aim.front(trials)] == [3, 2, 1]
+
+    @pytest.mark.parametrize("values", [4, 1000])
+    def test_a_front_is_what_no_other_beats(self, spec: SearchSpec, values: int) -> None:
+        """With few values there are ties and equal points, with many there are hardly any."""
+        draw = Random(values)
+        points = [(draw.randrange(values) + 0.0, draw.randrange(values) + 0.0) for _ in range(60)]
+        front = aiming(spec, "final_accuracy", "forgetting").aim.front(trials_at(points))
+
+        def is_beaten(accuracy: float, forgetting: float) -> bool:
+            better = [(a, f) for a, f in points if a >= accuracy and f <= forgetting]
+            return any(each != (accuracy, forgetting) for each in better)
+
+        assert {each.number for each in front} == {n for n, each in enumerate(points) if not is_beaten(*each)}
+
+    def test_a_front_of_thousands_of_trials_takes_no_time(self, spec: SearchSpec) -> None:
+        trials, start = trials_at([(float(number), float(number)) for number in range(2000)]), process_time()
+        assert len(aiming(spec, "final_accuracy", "forgetting").aim.front(trials)) == 2000
+        assert process_time() - start < 2  # comparing each with each takes six
 
     def test_of_one_objective_the_front_is_that_of_accuracy_and_forgetting(self, spec: SearchSpec) -> None:
         assert [each.number for each in aiming(spec, "forgetting").aim.front(self.TRIALS)] == [0, 1, 2]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import ge
 from statistics import fmean
 
 from tausearch.runs.constraints import Constraint
@@ -136,11 +137,12 @@ def undominated(objectives: Sequence[Objective], trials: Iterable[TrialSummary])
         point = tuple(value for each in objectives if (value := each.goodness(trial)) is not None)
         if len(point) == len(objectives):
             points.append((point, trial))
-    return [trial for point, trial in points if not any(_beats(other, point) for other, _ in points)]
-
-
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+    front: list[tuple[float, ...]] = []
+    for point in sorted({point for point, _ in points}, reverse=True):  # what beats a point comes before it
+        if not any(all(map(ge, other, point)) for other in front):
+            front.append(point)
+    best = set(front)
+    return [trial for point, trial in points if point in best]
 
 
 def _knee_score(objectives: Sequence[Objective], trials: Sequence[TrialSummary]) -> TrialScorer:
