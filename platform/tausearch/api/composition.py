@@ -29,7 +29,7 @@ from trainables.backbones import Backbone
 from trainables.composition import choose_rule
 from trainables.config import Purpose
 from trainables.data import Benchmark, Removal, build_benchmark
-from trainables.errors import InputError
+from trainables.errors import Faults, InputError, faults_of
 from trainables.metrics import TEST
 from trainables.user_code import require_allowed, require_current
 
@@ -253,19 +253,23 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
     """Compose and register anew what MLflow lacks of a run's registered compositions. May raise any error of MLflow.
 
     Raises:
-        InputError: If task vectors, images or the backbone are no longer where they were, or are others by now.
+        InputError: If task vectors, images or the backbone of one are no longer where they were, or are others by now.
+            The others are registered before.
     """
+    faults = Faults()
     lost = [
         result
         for result in models.read_compositions(directory)
         if result.registered and not is_registered(spec, storage, result.label)
     ]
     for result in lost:
-        require_runs_current(storage, result.runs)
-        pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
-        _require_measured(pools, result)
-        with _exported(pools, result) as folder:
-            register_model(spec, storage, result.label, folder)
+        with faults, faults_of(result.label):
+            require_runs_current(storage, result.runs)
+            pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
+            _require_measured(pools, result)
+            with _exported(pools, result) as folder:
+                register_model(spec, storage, result.label, folder)
+    faults.raise_all()
 
 
 def _require_measured(pools: Pools, result: CompositionResult) -> None:
@@ -284,8 +288,8 @@ def _require_measured(pools: Pools, result: CompositionResult) -> None:
         for task, was, got, images in zip(result.tasks, before, after, now.test_images, strict=True):
             if abs(got - was) > max(_OF_HARDWARE, 100.5 / images):  # or an image, on the edge between two classes
                 raise InputError(
-                    f"{result.label}: {', '.join(result.runs)} gave {was:.2f} % on task {task} with seed {seed} and now"
-                    f" give {got:.2f} %, so it is not registered again; compose it again with --register"
+                    f"{', '.join(result.runs)} gave {was:.2f} % on task {task} with seed {seed} and now give {got:.2f}"
+                    " %, so it is not registered again; compose it again with --register"
                 )
 
 

@@ -115,14 +115,14 @@ def _write(
     if run is not None:
         over = all_ended(spec, trials) and (reevaluation is None or reevaluation.race.over)
         run.conclude("FINISHED" if over else "KILLED", conclusion)
-        if spec.purpose == "final":
-            log_compositions(spec, directory, storage)
-            register_again(spec, directory, storage)
     if "tensorboard" in spec.trackers:
         _write_event_files(RunInfo(spec, directory.path, storage), trials, conclusion)
         if reevaluation is not None:
             info = RunInfo(reevaluation.spec, directory.reevaluation.path, storage)
             _write_event_files(info, reevaluation.runs, Conclusion())
+    if run is not None and spec.purpose == "final":
+        log_compositions(spec, directory, storage)
+        register_again(spec, directory, storage)  # last, as it may refuse one
     return () if reevaluation is None else reevaluation.runs, written
 
 

@@ -360,6 +360,25 @@ def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_sam
     assert done == [("lost", ((("ita:1", "iel:2"), (1,)), results[1]))]
 
 
+def test_a_composition_that_is_refused_holds_up_no_other(made: Storage, monkeypatch: Patch) -> None:
+    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),), "registered": ("timm",)}
+    results = [CompositionResult(label=label, runs=("ita",), seeds=(1,), **about) for label in "abc"]  # type: ignore[arg-type]
+    done: list[str] = []
+
+    def require(pools: object, result: CompositionResult) -> None:
+        if result.label != "b":
+            raise InputError("ita gave 60.00 %")
+
+    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
+    monkeypatch.setattr(composition, "is_registered", lambda *_: False)
+    monkeypatch.setattr(composition, "_require_measured", require)
+    monkeypatch.setattr(composition, "_exported", lambda *_: nullcontext("folder"))
+    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
+    with pytest.raises(InputError) as caught:
+        composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
+    assert done == ["b"] and caught.value.args == ("a: ita gave 60.00 %", "c: ita gave 60.00 %")
+
+
 @pytest.mark.parametrize("options", [{"rule": "dare", "density": 0.5}, {"forget": ["class:3"]}])
 def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
     options: dict[str, Any], made: Storage, tmp_path: Path, monkeypatch: Patch
