@@ -85,6 +85,12 @@ class MethodEntry:
                 why |= dict.fromkeys(names, " and ".join(f"{key}={value}" for key, value in given))
         return why
 
+    def idle_words(self, fixed: Mapping[str, Any]) -> list[str]:
+        """Return the fixed hyperparameters that have no effect, and why: `alpha, alpha_cls with regularise=none`."""
+        why = {name: reason for name, reason in self.idle_with(fixed).items() if name in fixed}
+        reasons = dict.fromkeys(why.values())
+        return [f"{', '.join(name for name in fixed if why.get(name) == each)} with {each}" for each in reasons]
+
     def removability_fault(self, tasks: int) -> str | None:
         """Return why no trial with so many tasks can be measured without one of its task vectors; None if it can."""
         if not self.capabilities.composable:

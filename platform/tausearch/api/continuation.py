@@ -114,7 +114,7 @@ def _extended(spec: AnySpec, directory: RunDirectory, trials: int) -> SearchSpec
         raise InputError(f"--trials {trials}: the search has a trial {last}; ask for at least {last + 1}")
     if trials > spec.trials:
         points = point_count(spec.algorithm, spec.space, spec.warm_start)
-        require_enough(trials, spec.algorithm, points, bool(spec.space))
+        require_enough(trials, spec.algorithm, points, spec)
     if trials < spec.trials:
         print_notices(
             f"{spec.name}: ended after {fewest} of {counted(spec.trials, 'trial')}; goes on to {trials} in all"

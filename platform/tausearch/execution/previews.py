@@ -194,7 +194,8 @@ class Preview:
             for name, usual in far_off(self.spec.method, self.spec.fixed, own, own_images=images).items():
                 yield f"unusual: {brief(self.spec.fixed, [name])}; a search looks at {usual.allowed}"
         if isinstance(self.spec, SearchSpec):
-            yield from _idle(self.spec)
+            idle = get_method(self.spec.method).idle_words(self.spec.fixed)
+            yield from (f"no effect: {each}, so not searched" for each in idle)
             yield from self._choice(self.spec.reevaluate)
         for each in self.unsuited:
             yield f"few images: {each}"
@@ -305,7 +306,8 @@ class Preview:
             parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")
         if spec.purpose == "final" and spec.cache_size and taken.pace is not None and taken.pace.shared:
             cached = clock(taken.pace.own * self.tasks / spec.steps)  # entries' keys depend on images, not read yet
-            parts.append(f"or {cached} if the cache has their pre-consolidations")
+            whose = "its" if self._left == 1 else "their"
+            parts.append(f"or {cached} if the cache has {whose} pre-consolidations")
         if self.reevaluations and self.seconds_reevaluating is not None:
             parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
         if taken.gpu_bytes is not None:
@@ -370,14 +372,6 @@ def _named(tasks: Sequence[NamedTask]) -> str:
     titles = in_full(tasks)
     more = f"; and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
     return f"{'; '.join(titles[:_NAMED])}{more}"
-
-
-def _idle(spec: SearchSpec) -> Iterator[str]:
-    """Return a line for each value that leaves fixed hyperparameters without effect."""
-    why = get_method(spec.method).idle_with(spec.fixed)
-    for reason in dict.fromkeys(reason for name, reason in why.items() if name in spec.fixed):
-        names = ", ".join(name for name in spec.fixed if why.get(name) == reason)
-        yield f"no effect: {names} with {reason}, so not searched"
 
 
 def _of_benchmark(benchmark: SearchBenchmark) -> str:

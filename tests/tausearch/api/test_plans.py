@@ -18,7 +18,7 @@ from checked_input.ranges import TRIALS
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.api.plans.new_runs import benchmark_text, earlier_search
 from tausearch.api.plans.trial_counts import MOST_GP_TRIALS, require_enough
-from tausearch.runs import Reevaluate, Storage, TrialSummary
+from tausearch.runs import Reevaluate, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import requested_reevaluation, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
@@ -168,14 +168,14 @@ def test_a_sampler_that_tries_each_point_once_gets_no_more_trials_than_there_are
     assert planned(18, 4, "random") == 4
 
 
-def test_the_most_trials_are_allowed() -> None:
+def test_the_most_trials_are_allowed(spec: SearchSpec) -> None:
     for trials, algorithm, points in ((MOST_GP_TRIALS, "gp", None), (18, "grid", 18), (6, BRUTE, 6)):
-        require_enough(trials, algorithm, points, True)
+        require_enough(trials, algorithm, points, spec)
         with pytest.raises(InputError, match=f"^--trials {trials + 1}: "):
-            require_enough(trials + 1, algorithm, points, True)
-    require_enough(None, "grid", int(TRIALS.high), True)
+            require_enough(trials + 1, algorithm, points, spec)
+    require_enough(None, "grid", int(TRIALS.high), spec)
     with pytest.raises(InputError, match="^the grid has "):
-        require_enough(None, "grid", int(TRIALS.high) + 1, True)
+        require_enough(None, "grid", int(TRIALS.high) + 1, spec)
 
 
 def test_the_options_about_a_benchmark_go_into_its_name() -> None:
@@ -233,6 +233,12 @@ def test_an_option_has_one_value_in_a_request_and_in_the_name_of_its_benchmark(
 def test_one_configuration_is_tried_once(trials: int | None, tmp_path: Path) -> None:
     request = SearchRequest("digits", "finetune", set={"lr": 0.01}, trials=trials, storage=tmp_path)
     assert plan_search(request).spec.trials == 1
+
+
+def test_what_leaves_nothing_to_search_is_said(tmp_path: Path) -> None:
+    said = r"^--trials 4: every hyperparameter is fixed \(no effect: lr_pre with epochs_pre=0\), so there is one conf"
+    with pytest.raises(InputError, match=said):
+        plan_search(SearchRequest("digits", "probe", set={"epochs_pre": 0}, trials=4, storage=tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,8 @@ def test_each_seed_computes_its_own_preconsolidation(spec: SearchSpec, tmp_path:
         known = [make_trial(number, value=50.0) for number in range(ended)]
         final = preview_spec(final_spec(spec, trials=2, seeds=(0, 1)), Storage(tmp_path), None, known)
         assert final.seconds_inside == pytest.approx((2 - ended) * (pace.own + 9))
-        assert f", or {clock((2 - ended) * pace.own)} if the cache has their pre-consolidations" in str(final)
+        whose = "its" if ended else "their"
+        assert f", or {clock((2 - ended) * pace.own)} if the cache has {whose} pre-consolidations" in str(final)
     uncached = final_spec(spec, trials=2, seeds=(0, 1)).model_copy(update={"cache_size": 0})
     assert "if the cache" not in str(preview_spec(uncached, Storage(tmp_path), None))
     again = {"reevaluate": Reevaluate(best=3, runs=2)}

@@ -56,7 +56,7 @@ def plan_one(
             grid=request.algorithm == "grid",
         )
     points = studies.point_count(request.algorithm, space.space, known)
-    trials = trial_count(request.trials, request.algorithm, points, bool(space.space))
+    trials = trial_count(request.trials, request.algorithm, points, space)
     reads = backbone.input
     usable, protocol = images_then_weights(
         lambda: opened.require("search", request.seed, reads),

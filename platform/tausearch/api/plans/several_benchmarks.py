@@ -51,7 +51,7 @@ def plan_several(
     own = {
         "warm_start": spec.warm_start if kept is None else kept,
         "name": name,
-        "trials": trial_count(request.trials, request.algorithm, points, bool(spec.space)),
+        "trials": trial_count(request.trials, request.algorithm, points, spec),
         "scheduler": request.scheduler,
         "pruner_options": dict(request.pruner_options or {}),
     }
