@@ -229,8 +229,8 @@ def _benchmark(
     """Return the benchmark of some vectors, with the test images ("final") or the validation images ("search").
 
     Raises:
-        InputError: If a run learned another number of images, so that the split is another one now. Exported vectors
-            say only how many test images each task had.
+        InputError: If a run learned another number of images, so that the split is another one now. Vectors that an
+            earlier version exported say only how many test images each task had.
     """
     first = sources[0]
     own = None if first.spec is None else first.spec.data_root
@@ -238,8 +238,8 @@ def _benchmark(
     built = build_benchmark(opened.source, purpose, first.protocol.split_seed, backbone.input)
     now = opened.facts_of(built)
     for each in sources if purpose == "final" else ():
-        if each.spec is not None and each.spec.data is not None:
-            opened.require_images(each.name, each.spec.data, now)
+        if each.images is not None:
+            opened.require_images(each.name, each.images, now)
         elif each.test_images not in ((), now.evaluation_per_task):
             was, got = (",".join(map(str, numbers)) for numbers in (each.test_images, now.evaluation_per_task))
             raise InputError(

@@ -16,7 +16,7 @@ from checked_input.text_files import TextFileError, read_json
 from tausearch.models.merge_configs import LINEAR
 from tausearch.models.removal.report import RemovalReport
 from tausearch.models.results import ExportForm, StillAnswered, still_answered
-from tausearch.runs import ExperimentProtocol, Score, replace_text
+from tausearch.runs import DataFacts, ExperimentProtocol, Score, replace_text
 from trainables.composition import RULES
 from trainables.data import TransformSpec
 from trainables.errors import InputError
@@ -42,6 +42,7 @@ class ModelDescription(Strict):
             parameters are those of its `MergeConfig`.
         accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
         test_images: Number of test images of each task; empty where unknown.
+        images: The images of the first training run; None where unknown, after `--forget` and in earlier versions.
         removal: What was taken out by `--forget`, without names; tasks and classes are those that are left.
         code_digests: As those of a `CompositionResult`; of a run those of its specification.
         version: The version of tausearch that wrote the file.
@@ -62,6 +63,7 @@ class ModelDescription(Strict):
     rule_parameters: dict[str, float] = {}
     accuracies: dict[int, tuple[float, ...]] = {}
     test_images: tuple[PositiveInt, ...] = ()
+    images: Annotated[DataFacts | None, UNUSED] = None
     removal: RemovalReport | None = None
     code_digests: Annotated[dict[str, str], UNUSED] = {}
     version: str = Field(default_factory=lambda: version("tausearch"))

@@ -104,6 +104,7 @@ def _description(pools: Pools, result: CompositionResult) -> ModelDescription:
         rule=result.rule,
         rule_parameters=result.rule_parameters,
         test_images=result.test_images,
+        images=first.images if result.removal is None else None,
         removal=None if result.removal is None else result.removal.unnamed(),
         accuracies=dict(zip(result.seeds, result.accuracies, strict=True)),
         code_digests=result.code_digests,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.presentation import command_on
-from tausearch.runs import ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, finals_of, read_spec
+from tausearch.runs import DataFacts, ExperimentProtocol, FinalSpec, Record, RunDirectory, Storage, finals_of, read_spec
 from trainables.composition import read_vector, vector_folders
 from trainables.errors import InputError
 from trainables.methods import METHODS, known_method
@@ -32,6 +32,7 @@ class VectorSource:
         spec: The specification of the run; None for exported vectors, as `directory`.
         reduced: Whether they are the export of a composition without some classes.
         test_images: Number of test images of each task, as exported vectors say it; empty where unknown.
+        images: The images that were learned and tested; None where unknown.
     """
 
     name: str
@@ -45,6 +46,7 @@ class VectorSource:
     directory: RunDirectory | None = None
     reduced: bool = False
     test_images: tuple[int, ...] = ()
+    images: DataFacts | None = None
 
     @property
     def every_seed(self) -> tuple[int, ...]:
@@ -109,7 +111,8 @@ def describe_source(source: VectorSource) -> ModelDescription:
         tasks=tuple(len(origin.classes) for origin in origins),
         task_names=tuple(task.name for task in source.spec.tasks) if len(source.spec.tasks) == len(origins) else (),
         transform=origins[0].transform if origins else None,
-        test_images=() if source.spec.data is None else source.spec.data.evaluation_per_task,
+        test_images=() if source.images is None else source.images.evaluation_per_task,
+        images=source.images,
     )
 
 
@@ -163,9 +166,8 @@ def source_of_run(directory: RunDirectory) -> VectorSource:
             else "no seed has finished and left task vectors"
         )
         raise InputError(f"run {spec.name!r}: {why}")
-    return VectorSource(
-        spec.name, spec.benchmark, (spec.method,), spec.protocol, seeds, directory.artifacts, None, spec, directory
-    )
+    about = (spec.name, spec.benchmark, (spec.method,), spec.protocol, seeds, directory.artifacts)
+    return VectorSource(*about, spec=spec, directory=directory, images=spec.data)
 
 
 def _of_folder(folder: Path) -> VectorSource:
@@ -182,4 +184,5 @@ def _of_folder(folder: Path) -> VectorSource:
         folder=folder,
         reduced=description.removal is not None,
         test_images=description.test_images,
+        images=description.images,
     )

@@ -369,8 +369,8 @@ class TestImagesThatHaveChanged:
         request = TrainRequest(best, storage=tmp_path / "runs", name="f", resume_if_exists=True)
         with plan_training(request).open_locked() as (spec, directory):
             pass
-        source = VectorSource("f", text, ("finetune",), spec.protocol, (0,), directory.path, spec=spec)
-        exported = replace(source, name="vectors", spec=None)
+        source = VectorSource("f", text, ("finetune",), spec.protocol, (0,), directory.path, images=spec.data)
+        exported = replace(source, name="vectors", images=None)
 
         def go_on() -> list[str]:
             plan_training(request)
@@ -384,7 +384,7 @@ class TestImagesThatHaveChanged:
         assert spec.data is not None
         for part in ("train", "evaluation"):  # images were added or deleted, so that the split is drawn anew
             data = spec.data.model_copy(update={part: getattr(spec.data, part) + 1})
-            source = replace(source, spec=spec.model_copy(update={"data": data}))
+            source = replace(source, images=data)
             with pytest.raises(InputError, match=f"^run 'f': data.{part} was .* images, is now .*; bring back"):
                 composition._benchmark([exported, source], EvaluateRequest(["f"]), "final", Backbone())  # type: ignore[arg-type]
 

@@ -38,14 +38,16 @@ from tausearch.models import (
 from tausearch.models.descriptions import ModelDescription, read_description
 from tausearch.models.exports import EXPORT_FORMS
 from tausearch.models.sources import describe_source, find_source
-from tausearch.runs import UNFINISHED, Storage
+from tausearch.runs import UNFINISHED, Storage, open_storage, read_spec
 from tests.support.modes import files_against_umask
-from tests.support.runs.composable_runs import pool_of, small_benchmark
+from tests.support.runs.composable_runs import make_composable_run, pool_of, small_benchmark
+from tests.support.runs.letter_images import draw_letters
 from tests.support.runs.trials import search_spec
 from tests.tausearch.models.test_removal_report import forgotten, report
 from trainables.backbones import Backbone
 from trainables.composition import ComposedNetwork, VectorPool, choose_rule, read_vector
 from trainables.composition.checkpoints import write_timm_folder
+from trainables.data import build_benchmark
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
 from trainables.errors import InputError
@@ -181,13 +183,31 @@ def test_vectors_that_were_tested_on_other_images_are_refused(made: Storage, tmp
     plain = find_source(made, "ita")
     assert plain.spec is not None
     facts = open_benchmark(plain.spec.benchmark, None).facts_of(small_benchmark())
-    described = describe_source(replace(plain, spec=plain.spec.model_copy(update={"data": facts})))
-    assert described.test_images == (8, 8, 8)
+    described = describe_source(replace(plain, images=facts))
+    assert described.test_images == (8, 8, 8) and described.images == facts
     moved = shutil.copytree(plain.folder, tmp_path / "moved")
-    described.model_copy(update={"test_images": (8, 7, 8)}).save(moved)  # an image was added to task 2
+    # An image was added to task 2, and an earlier version has exported.
+    described.model_copy(update={"test_images": (8, 7, 8), "images": None}).save(moved)
     words = "moved: its tasks had 8,7,8 test images, now they have 8,8,8, perhaps some that the run learned; bring"
     with pytest.raises(InputError, match=words):
         compose([str(moved)], storage=made.root)
+
+
+def test_an_export_knows_the_images_whose_split_it_was_tested_on(tmp_path: Path) -> None:
+    folder, storage = draw_letters(tmp_path / "letters"), open_storage(tmp_path / "runs", write=True)
+    opened = open_benchmark(f"folder:{folder}?tasks=3&epochs=1", None)
+    directory = make_composable_run(storage, "own", seeds=[0], source=opened.source)
+    facts = opened.facts_of(build_benchmark(opened.source, "final", 0, Backbone().input))
+    read_spec(directory).model_copy(update={"data": facts}).save(directory)
+    out = tmp_path / "out"
+    compose(["own"], export=out, forms=["vectors"], storage=storage.root)
+    compose([str(out / "vectors")], storage=storage.root)
+    image = next(folder.glob("train/*/*"))
+    shutil.copyfile(image, image.with_name(f"another{image.suffix}"))  # no task has another number of test images
+    with pytest.raises(
+        InputError, match=f"out/vectors': data.train was {facts.train} images, is now {facts.train + 1}"
+    ):
+        compose([str(out / "vectors")], storage=storage.root)
 
 
 def test_the_vectors_of_a_run_are_composed_where_they_are_copied_to(made: Storage, tmp_path: Path) -> None:
@@ -254,7 +274,7 @@ def pools_of(*kinds: str, own: object = None, displaces: bool = True, methods: S
     composed: list[Any] = []
     return SimpleNamespace(
         benchmark=SimpleNamespace(spec=spec, evaluation=tested, tasks=[]),
-        sources=[SimpleNamespace(protocol=search_spec().protocol, methods=(each,)) for each in methods],
+        sources=[SimpleNamespace(protocol=search_spec().protocol, methods=(each,), images=None) for each in methods],
         backbone=SimpleNamespace(own=own, input=SimpleNamespace(size=32)),
         network=SimpleNamespace(displaces_weights=displaces, compose=lambda *given: composed.append(given)),
         by_seed={0: Pool([SimpleNamespace(parametrisation="lora")] * 2), 3: Pool(vectors)},
