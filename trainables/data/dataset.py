@@ -334,7 +334,7 @@ def require_options(ref: BenchmarkRef) -> None:
 def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
     """Return the dataset of a benchmark on disk without reading it; a wrong path, variant or option: InputError."""
     require_options(ref)
-    kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, task=None, epochs=None)
+    kept = replace(ref, tasks=None, classes_per_task=None, class_order=None, task=None, epochs=None, batch_size=None)
     if ref.path is not None:
         path, column = Path(ref.path), ref.label_column
         try:

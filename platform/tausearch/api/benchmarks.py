@@ -107,6 +107,13 @@ class OpenBenchmark:
             ]
         return wanted, []
 
+    def has_files_of(self, benchmark: str) -> bool:
+        """Whether another benchmark has the same images, perhaps with other options for tasks and training."""
+        ref = BenchmarkRef.parse(benchmark)
+        if self._dataset is None or not on_disk(ref):
+            return ref == self.ref
+        return dataset_of(ref, self.data_root).ref == self._dataset.ref
+
     @property
     def _dataset(self) -> Dataset | None:
         return dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None

@@ -419,6 +419,8 @@ class TestImagesThatHaveChanged:
         for expected in (moved, f"{again}data.train was 12 images, is now 11{fault}"):
             with nullcontext() if known_by == "nothing" else pytest.raises(InputError, match=expected):
                 plan_training(request)
+            with nullcontext() if known_by == "nothing" else pytest.raises(InputError, match=moved):
+                plan_training(replace(request, benchmark=f"{text}&epochs=2&batch_size=16"))
             (own / "train" / "b" / "9.png").unlink(missing_ok=True)
         (tmp_path / "link").symlink_to(own)
         plan_training(replace(request, benchmark=f"folder:{tmp_path / 'link'}?tasks=2"))

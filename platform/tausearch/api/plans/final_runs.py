@@ -94,8 +94,7 @@ def plan_training(
         spec = spec.model_copy(update={"tracking": _tracking_of_search(spec, storage)})
     search = _readable_search(spec, storage)
     _say_other_code(spec, search)
-    if request.best.is_on(spec.benchmark):
-        _require_images_of_search(best, spec, search, opened, reads)
+    _require_images_of_search(best, spec, search, opened, reads)
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
     return with_device(with_images_compared(plan, lambda _: opened), request.gpus_per_trial, gpus)
 
@@ -169,13 +168,18 @@ def _require_images_of_search(
 ) -> None:
     """Refuse images that have changed since the search: the final run could test images that the search learned.
 
-    A best file of an earlier version does not name the images of the search. Then the search itself is asked.
+    With other options than those of the search, only the numbers of images of each class compare. A best file of an
+    earlier version does not name the images of the search. Then the search itself is asked.
     """
     if best.selection is None or opened.embedded:
         return
     images: Mapping[str, DataFacts] = best.selection.images or ({} if search is None else search.images)
-    if (began_with := images.get(spec.benchmark)) is not None:
+    for name, began_with in images.items():
+        if not opened.has_files_of(name):
+            continue
         now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
+        if name != spec.benchmark:
+            now = began_with.model_copy(update={"classes_digest": now.classes_digest})
         otherwise = "search again, or name a copy of the images with --benchmark"
         opened.require_images(best.selection.search, began_with, now, f"{best.title}: ", otherwise=otherwise)
 
