@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from trainables.composition import ComposedNetwork
 from trainables.composition.adapter import read_adapter
 from trainables.composition.networks import FeatureTangentNetwork, TangentNetwork
 from trainables.config import Precision
+from trainables.errors import InputError
 from trainables.heads import Head
 from trainables.precision import features
 from trainables.tensor_files import read_weights, readable
@@ -106,18 +108,22 @@ def of_timm(
     return Classifier(vit, (head.weight, head.bias), precision).requires_grad_(False).eval()
 
 
-def of_adapter(folder: Path, backbone: Backbone, classes: int, device: torch.device, precision: Precision) -> nn.Module:
+def of_adapter(
+    folder: Path, backbone: Backbone, labels: Sequence[str], device: torch.device, precision: Precision
+) -> nn.Module:
     """Return theta_0 with an exported adapter merged into it, and the exported classifier.
 
     Raises:
-        InputError: If a file is missing, is damaged, or does not fit the backbone or the number of classes.
+        InputError: If a file is missing, is damaged, does not fit the backbone or is of other classes than `labels`.
     """
     vit = backbone.load(device).requires_grad_(False)
     tuned = {f"{name}.weight": layer.weight for name, layer in tuned_layers(vit).items()}
-    shapes = {"head.weight": torch.Size((classes, vit.num_features)), "head.bias": torch.Size((classes,))}
+    shapes = {"head.weight": torch.Size((len(labels), vit.num_features)), "head.bias": torch.Size((len(labels),))}
     with readable(folder, "an adapter"):
         taus = read_adapter(folder, tuned)
-        head, _ = read_weights(folder / HEAD_FILE, shapes)
+        head, header = read_weights(folder / HEAD_FILE, shapes)
+    if header.get("class_names") not in (None, json.dumps(labels, ensure_ascii=False)):  # None: of an earlier version
+        raise InputError(f"{folder / HEAD_FILE}: its class_names are not those of the description beside it")
     for name, tau in taus.items():
         tuned[name] += tau.to(device)
     return Classifier(vit, (head["head.weight"].to(device), head["head.bias"].to(device)), precision)

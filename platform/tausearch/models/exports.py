@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -155,7 +156,8 @@ def _write(form: ExportForm, folder: Path, pools: Pools, pool: VectorPool, weigh
         adapter.write_adapter(folder, adapter.concatenated(pool, weights))
         weight, bias = pool.head()
         head = {"head.weight": weight, "head.bias": bias}
-        save_tensors(folder / HEAD_FILE, head, sealed({"format": "pt"}, head))
+        names = json.dumps(pools.benchmark.spec.class_names, ensure_ascii=False)
+        save_tensors(folder / HEAD_FILE, head, sealed({"format": "pt", "class_names": names}, head))
     else:
         from trainables.composition import checkpoints  # imports timm
 

@@ -192,7 +192,7 @@ def _exported(folder: Path, description: ModelDescription, options: ModelOptions
         )
     else:
         backbone = backbone_of(", ".join(description.runs), description.protocol, options.backbone_weights)
-        module = of_adapter(folder, backbone, len(description.class_names), device, description.protocol.precision)
+        module = of_adapter(folder, backbone, description.class_names, device, description.protocol.precision)
     tasks = tuple(range(1, len(description.tasks) + 1))
     transform = OfPixels(_described_transform(description))
     return Model(module, description.class_names, transform, description, tasks, seed, device)

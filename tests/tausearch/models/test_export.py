@@ -18,10 +18,10 @@ import torch
 from peft import PeftModel
 from PIL import Image
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tausearch import compose
+from tausearch import compose, load_model
 from tausearch.api.benchmarks import open_benchmark
 from tausearch.models import (
     CompositionResult,
@@ -116,6 +116,17 @@ def test_the_code_of_a_card_opens_the_adapter_with_its_backbone(exported: Path) 
     names = run_card(exported / "adapter" / "seed_1")
     (prediction,) = names["model"].predict(["image.png"])
     assert names["logits"].softmax(1)[0].tolist() == pytest.approx(list(prediction.probabilities.values()), abs=1e-5)
+
+
+def test_the_names_beside_an_adapter_are_those_that_it_was_written_with(exported: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(exported / "adapter" / "seed_1", tmp_path / "seed_1")
+    about = read_description(copied)
+    about.model_copy(update={"class_names": (*about.class_names[:-1], "another")}).save(copied)
+    with pytest.raises(InputError, match="seed_1/head.safetensors: its class_names are not those of"):
+        load_model(copied)
+    header, tensors = {"format": "pt"}, load_file(copied / "head.safetensors")
+    save_file(tensors, copied / "head.safetensors", header)  # of an earlier version
+    assert load_model(copied).classes[-1] == "another"
 
 
 @pytest.mark.usefixtures("picture")
@@ -399,7 +410,7 @@ def test_an_adapter_that_cannot_be_read_is_one_line(
     monkeypatch.setattr(classifiers, "read_adapter", read)
     said = f"cannot be read as an adapter ({str(error).splitlines()[0]})"
     with pytest.raises(InputError, match=f"^{re.escape(f'{tmp_path}: {said}')}$"):
-        classifiers.of_adapter(tmp_path, Backbone(), 6, torch.device("cpu"), "fp32")
+        classifiers.of_adapter(tmp_path, Backbone(), "012345", torch.device("cpu"), "fp32")
 
 
 def test_exported_vectors_are_numbered_from_1_and_have_no_adapters(
