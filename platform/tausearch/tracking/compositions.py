@@ -9,14 +9,14 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tausearch.runs import RunSpec, Storage
 from tausearch.tracking.mlflow_run import ID_TAG, RUN_TAG
-from tausearch.tracking.mlflow_store import open_store, tracked_name
+from tausearch.tracking.mlflow_store import open_store, store_lock, tracked_name
 from trainables.metrics import TEST
 
 LABEL_TAG = "tausearch.composition"
@@ -84,17 +84,19 @@ def register_model(spec: RunSpec, storage: Storage, label: str, folder: Path) ->
     tag = (ACCURACY_TAG, f"{accuracy:.6g}") if removed is None else (REMOVED_TAG, removed)
     made, content = _versions_of(client, run, _model_of(spec)), _content_of(folder)
     model = made[0].name if made else _model_of(spec)
-    version = next((each for each in made if each.tags.get(_CONTENT_TAG) == content), None)
-    if version is None:
-        if not client.search_registered_models(f"name = '{model}'"):
-            client.create_registered_model(model)
-        place = f"{_FOLDER}-{content[:8]}" if made else _FOLDER  # not in place of the files of another
+    place = f"{_FOLDER}-{content[:8]}" if made else _FOLDER  # not in place of the files of another
+    if _with_content(made, content) is None:
         client.log_artifacts(run.info.run_id, str(folder), place)
-        tags = {_CONTENT_TAG: content, **dict([tag])}  # at once: a version without them is not known as ours
-        version = client.create_model_version(model, f"{run.info.artifact_uri}/{place}", run.info.run_id, tags)
-    else:
-        client.set_model_version_tag(version.name, version.version, *tag)
-    best = _mark_best(client, version.name) == int(version.version)
+    with store_lock(storage):  # of two processes at once, one makes the version
+        version = _with_content(_versions_of(client, run, model), content)
+        if version is None:
+            if not client.search_registered_models(f"name = '{model}'"):
+                client.create_registered_model(model)
+            tags = {_CONTENT_TAG: content, **dict([tag])}  # at once: a version without them is not known as ours
+            version = client.create_model_version(model, f"{run.info.artifact_uri}/{place}", run.info.run_id, tags)
+        else:
+            client.set_model_version_tag(version.name, version.version, *tag)
+        best = _mark_best(client, version.name) == int(version.version)
     return Version(version.name, int(version.version), best)
 
 
@@ -139,6 +141,11 @@ def _versions_of(client: Any, run: Any, model: str) -> list[Any]:
     ours = [each for each in found if each.name == model or {ACCURACY_TAG, REMOVED_TAG} & each.tags.keys()]
     made = [each for each in ours if not each.source.startswith("models:/")]
     return sorted(made, key=lambda each: (each.name != model, -int(each.version)))
+
+
+def _with_content(versions: Sequence[Any], content: str) -> Any:
+    """Return the first version with these files; None without one."""
+    return next((each for each in versions if each.tags.get(_CONTENT_TAG) == content), None)
 
 
 def _mark_best(client: Any, model: str) -> int | None:

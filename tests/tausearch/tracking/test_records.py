@@ -159,6 +159,24 @@ def test_other_weights_of_a_composition_become_another_version(
     assert [each.tags["final_accuracy"] for each in client.made] == ["48", "93", "20"]
 
 
+def test_two_processes_that_register_a_composition_at_once_make_one_version(
+    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
+    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    track_composition(final, storage, "mine", {"test/final_accuracy/mean": 48.0}, {})
+    upload, others = client.log_artifacts, list[int]()
+
+    def log(*given: str) -> None:
+        upload(*given)
+        monkeypatch.setattr(client, "log_artifacts", upload)
+        others.append(compositions.register_model(final, storage, "mine", tmp_path).number)
+
+    monkeypatch.setattr(client, "log_artifacts", log)
+    assert compositions.register_model(final, storage, "mine", tmp_path).number == 1
+    assert others == [1] and len(client.made) == 1
+
+
 def test_a_version_whose_answer_was_lost_is_found_again(
     spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
