@@ -23,13 +23,7 @@ from tausearch.models import (
     rule_words,
     still_answered_line,
 )
-from tausearch.presentation import (
-    console,
-    see_page,
-    sync_advice,
-    terminal_table,
-    tool,
-)
+from tausearch.presentation import console, see_page, sync_advice, terminal_table, tool
 from trainables.metrics import TEST
 from trainables.task_names import numbered, quoted
 

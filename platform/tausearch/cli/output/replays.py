@@ -5,16 +5,7 @@ from __future__ import annotations
 import statistics
 
 from checked_input.names import counted
-from tausearch.presentation import (
-    Table,
-    brief,
-    console,
-    numbers,
-    percent,
-    score,
-    terminal_table,
-    text_columns,
-)
+from tausearch.presentation import Table, brief, console, numbers, percent, score, terminal_table, text_columns
 from tausearch.studies import ReplayComparison
 
 

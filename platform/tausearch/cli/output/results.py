@@ -18,14 +18,7 @@ from tausearch.cli.output.run_lines import (
     show_trials,
     show_trust,
 )
-from tausearch.presentation import (
-    bounds_line,
-    brief,
-    console,
-    see_page,
-    sync_advice,
-    tool,
-)
+from tausearch.presentation import bounds_line, brief, console, see_page, sync_advice, tool
 from tausearch.runs import (
     FinalSpec,
     MetricSummary,

@@ -29,15 +29,7 @@ from tausearch.presentation import (
     terminal_table,
     text_columns,
 )
-from tausearch.runs import (
-    MIN_FINISHED_TRIALS,
-    BesideBounds,
-    EarlyChoice,
-    RunStatus,
-    Score,
-    SearchSpec,
-    Storage,
-)
+from tausearch.runs import MIN_FINISHED_TRIALS, BesideBounds, EarlyChoice, RunStatus, Score, SearchSpec, Storage
 
 if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
     from tausearch.campaigns import CampaignStatus
