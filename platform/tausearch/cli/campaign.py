@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tausearch import api, campaigns
 from tausearch.cli import options, output
 from tausearch.cli.exit_codes import leave
 from tausearch.presentation import print_json, print_notices, say_loading, see_page
@@ -28,8 +29,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"The campaig
 def plan(
     file: FileArgument,
     pilot: Annotated[
-        bool,
-        typer.Option("--pilot", help="Run two tasks of each cell of unknown time, for the estimate."),
+        bool, typer.Option("--pilot", help="Run two tasks of each cell of unknown time, for the estimate.")
     ] = False,
     data_root: DataRoot = None,
     allow_code: options.AllowCode = None,
@@ -38,13 +38,12 @@ def plan(
     format: options.Format = "text",
 ) -> None:
     """Say what would run, and what it would take. Starts no run."""
-    from tausearch.campaigns import CampaignRequest, estimate, plan_with_refusals, run_pilots
-
-    planned = plan_with_refusals(CampaignRequest(file, data_root=data_root, storage=storage, address=address))
+    request = campaigns.CampaignRequest(file, data_root=data_root, storage=storage, address=address)
+    planned = campaigns.plan_with_refusals(request)
     if pilot:
         planned.require_all()
-        run_pilots(planned)
-    estimates = estimate(planned)
+        campaigns.run_pilots(planned)
+    estimates = campaigns.estimate(planned)
     if format == "json":
         print_json(output.plan_as_dict(planned, estimates))
     else:
@@ -73,17 +72,15 @@ def run(
 ) -> None:
     """Run a campaign, or continue it. Nothing that is finished runs again."""
     say_loading()
-    from tausearch.campaigns import CampaignRequest, campaign_with
-
     request = options.request_of(
-        CampaignRequest,
+        campaigns.CampaignRequest,
         locals(),
         redo=redo or (),
         time_budget=options.seconds(time_budget),
         callbacks=callback or (),
         progress_to=options.progress_to(format),
     )
-    result = campaign_with(request)
+    result = campaigns.campaign_with(request)
     if format == "json":
         print_json(
             {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
@@ -101,17 +98,15 @@ def status(
     format: options.Format = "text",
 ) -> None:
     """Show the table as it stands."""
-    from tausearch.campaigns import all_campaign_statuses, read_campaign_status
-
     root = open_storage(storage, write=False)
     if name is not None:
-        status = read_campaign_status(root, root.campaign(name))
+        status = campaigns.read_campaign_status(root, root.campaign(name))
         if format == "json":
             print_json(status.as_dict())
         else:
             output.show_campaign_status(status, root, storage_option(storage))
         return
-    statuses, faults = all_campaign_statuses(root)
+    statuses, faults = campaigns.all_campaign_statuses(root)
     print_notices(*faults)
     if format == "json":
         print_json([each.as_dict() for each in statuses])
@@ -130,11 +125,9 @@ def report(
     format: options.Format = "text",
 ) -> None:
     """Write one HTML file of all cells. It opens from disk without a network."""
-    from tausearch.campaigns import read_campaign_status, write_campaign_report  # plotly takes a second to import
-
     root = open_storage(storage, write=False)
     require_page(root, output, "--output")
-    written = write_campaign_report(root, read_campaign_status(root, root.campaign(name)), output)
+    written = campaigns.write_campaign_report(root, campaigns.read_campaign_status(root, root.campaign(name)), output)
     if format == "json":
         print_json({"report": str(written)})
     else:
@@ -148,17 +141,19 @@ def delete(
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Delete the tables, best files and reports of a campaign. Its runs stay, and so do its entries in MLflow."""
-    from tausearch.api import delete_driven, finish_deletion
-    from tausearch.campaigns import read_cells  # torch takes seconds to import; --help must not
-
     root = open_storage(storage, write=False)
     directory = root.campaign(name)
-    if finish_deletion(directory):
+    if api.finish_deletion(directory):
         print(f"deleted the rest of campaign {name}")
         return
     named: list[str] = []
     try:
-        named += [run for cell in read_cells(directory).cells for run in (cell.search, cell.final) if run is not None]
+        named += [
+            run
+            for cell in campaigns.read_cells(directory).cells
+            for run in (cell.search, cell.final)
+            if run is not None
+        ]
     except InputError:
         if not directory.path.is_dir():
             raise  # else it is damaged, of a newer version, or has a pilot alone
@@ -166,5 +161,5 @@ def delete(
     options.require_answer(yes)
     what = f"campaign {name}" + (f" (runs that stay: {', '.join(stay)})" if stay else "")
     if yes or typer.confirm(f"delete {what}?"):
-        delete_driven(directory, "campaign")
+        api.delete_driven(directory, "campaign")
         print(f"deleted {what}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from checked_input.text_files import shown
-from tausearch import models
+from tausearch import api, models
 from tausearch.api import ComposeRequest, EvaluateRequest, FiguresRequest
 from tausearch.cli import completion, options, output
 from tausearch.cli.exit_codes import leave
@@ -28,8 +28,7 @@ BackboneWeights = Annotated[
     Path | None, typer.Option(help="Local weights file of the backbone [default: that of the run].")
 ]
 Device = Annotated[
-    str | None,
-    typer.Option(help="cpu or cuda [default: as the run was trained; for exports a GPU if there is one]."),
+    str | None, typer.Option(help="cpu or cuda [default: as the run was trained; for exports a GPU if there is one].")
 ]
 
 
@@ -79,8 +78,7 @@ def compose(
         Path | None, typer.Option(envvar="TAUSEARCH_EXPORT", help="Empty folder for what was composed.")
     ] = None,
     forms: Annotated[
-        str | None,
-        typer.Option(help="adapter, timm, models or vectors [default: all].", metavar="timm,vectors,..."),
+        str | None, typer.Option(help="adapter, timm, models or vectors [default: all].", metavar="timm,vectors,...")
     ] = None,
     register: Annotated[
         bool, typer.Option("--register", help="Make it a version of MLflow's registered model of the benchmark.")
@@ -104,8 +102,6 @@ def compose(
         seeds=_seeds(seeds),
     )
     say_loading()
-    from tausearch import api  # torch takes seconds to import; --help must not
-
     try:
         done = api.compose_with(request)
     except api.StoppedError as error:
@@ -134,8 +130,6 @@ def evaluate(
     """
     request = options.request_of(EvaluateRequest, locals(), seeds=_seeds(seeds))
     say_loading()
-    from tausearch import api
-
     done = api.evaluate_with(request)
     if format == "json":
         print_json([output.evaluated_as_dict(each) for each in done])
@@ -164,8 +158,6 @@ def figures(
     """
     request = options.request_of(FiguresRequest, locals(), seeds=_seeds(seeds))
     say_loading()
-    from tausearch import api
-
     drawn = api.draw_with(request)
     if format == "json":
         print_json({"pictures": {k: str(path) for k, path in drawn.pictures.items()}, "left_out": drawn.left_out})

@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
+from tausearch import api
 from tausearch.cli import completion, options, output
 from tausearch.presentation import print_json
 from trainables.errors import InputError
 
-data_app = typer.Typer(
-    help="Check or prepare the images of a benchmark. Says what is faulty.",
-    no_args_is_help=True,
-)
+data_app = typer.Typer(help="Check or prepare the images of a benchmark. Says what is faulty.", no_args_is_help=True)
 list_app = typer.Typer(help="List benchmarks, backbones, or the search spaces of methods.", no_args_is_help=True)
 BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or parquet:PATH.")]
 
@@ -23,9 +21,7 @@ BenchmarkArgument = Annotated[str, typer.Argument(help="Name, folder:PATH or par
 @list_app.command()
 def benchmarks(data_root: options.DataRoot = None, format: options.Format = "text") -> None:
     """List the benchmarks. Says which are whole, and where to get the rest."""
-    from tausearch.api import dataset_states  # torch takes seconds to import; --help must not
-
-    states = dataset_states(data_root)
+    states = api.dataset_states(data_root)
     if format == "json":
         print_json([state.as_dict() for state in states])
     else:
@@ -58,14 +54,13 @@ def check(
         raise InputError("--format csv: goes with --list")
     if null and (list_ is None or format != "text"):
         raise InputError("--null: goes with --list and without --format")
-    from tausearch.api import check_dataset, list_images  # torch takes seconds to import; --help must not
-    from trainables.data.splits import SPLIT_NAMES
+    from trainables.data.splits import SPLIT_NAMES  # imports torch
 
     if list_ is not None:
         parts = [part for part in SPLIT_NAMES if list_ in (part, "all")]
-        output.show_images(list_images(benchmark, data_root, variant, partial, parts), format, null)
+        output.show_images(api.list_images(benchmark, data_root, variant, partial, parts), format, null)
         return
-    found = check_dataset(benchmark, data_root, variant, partial)
+    found = api.check_dataset(benchmark, data_root, variant, partial)
     if format == "json":
         print_json(asdict(found))
     else:
@@ -86,9 +81,7 @@ def prepare(
     format: options.Format = "text",
 ) -> None:
     """Convert a dataset to the tool's own form. Trials share this copy, and need not decode it again."""
-    from tausearch.api import prepare_dataset  # torch takes seconds to import; --help must not
-
-    made, replaced = prepare_dataset(benchmark, data_root, variant, partial, layout)
+    made, replaced = api.prepare_dataset(benchmark, data_root, variant, partial, layout)
     if format == "json":
         print_json({**made.as_dict(), "replaced": replaced})
     else:
@@ -127,15 +120,16 @@ def spaces(
     format: options.Format = "text",
 ) -> None:
     """Show the search spaces of the methods. A search would use exactly these."""
-    from search_spaces import METHODS_WITH_SPACE, parse_assignments  # torch takes seconds to import; --help must not
-    from tausearch.api import SearchRequest, open_benchmark, space_for
+    from search_spaces import METHODS_WITH_SPACE, parse_assignments  # pydantic takes a moment to import
 
     if method is None and (set_ or space is not None):
         raise InputError("--set, --space: are about one method; name it: list spaces METHOD")
     overrides = parse_assignments(set_ or [])
-    opening = cache(open_benchmark)  # once for all methods
+    opening = cache(api.open_benchmark)  # once for all methods
     resolved = [
-        space_for(SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone), opening)
+        api.space_for(
+            api.SearchRequest(benchmark or "digits", each, space=space, set=overrides, backbone=backbone), opening
+        )
         for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
     if format == "json":

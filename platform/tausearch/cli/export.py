@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tausearch import api, runs, studies
 from tausearch.cli import completion, options
 from tausearch.cli.options import app
 from tausearch.presentation import command_on, print_json, print_notices
@@ -36,22 +37,20 @@ def export(
     """Write the best file of a search, or of METHOD on BENCHMARK. `compose --export` writes models and task vectors."""
     if len(what) > 2:
         raise InputError(f"export needs a search, or a benchmark and a method, got {' '.join(what)}")
-    from tausearch.api import export_best  # torch takes seconds to import; --help must not
-    from tausearch.studies import best_of_all, best_of_run
-    from trainables.data import references, slug_of, split_references
+    from trainables.data import references, slug_of, split_references  # torch takes seconds to import; --help must not
 
     root = open_storage(storage, write=False)
     if len(what) == 1:
         _require_search(root, what[0])
-        stem, best = what[0], best_of_run(root, what[0], print_notices)
+        stem, best = what[0], studies.best_of_run(root, what[0], print_notices)
     else:
         benchmark, method = what
         allow_typed(*split_references(benchmark), method)
         refs = references(benchmark)
         stem, named = f"{slug_of(refs)}-{file_name(method)}", ",".join(map(str, refs))
-        best = best_of_all(root, named, method, print_notices)
+        best = studies.best_of_all(root, named, method, print_notices)
     target = output or Path(f"{stem}.best.yaml")
-    export_best(root, best, target)
+    api.export_best(root, best, target)
     if format == "json":
         print_json({"best_file": str(target)})
     else:
@@ -59,9 +58,7 @@ def export(
 
 
 def _require_search(root: Storage, name: str) -> None:
-    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
-
-    if root.run_exists(name) and read_spec(root.run(name)).purpose == "final":
+    if root.run_exists(name) and runs.read_spec(root.run(name)).purpose == "final":
         compose = command_on("compose", name, root.root)
         raise InputError(
             f"run {name!r}: is a final run, which chooses nothing; `{compose} --export FOLDER` writes its model, if its"

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
+from tausearch import campaigns, presentation, reports, runs
 from tausearch.cli import completion, options, output
 from tausearch.cli.options import app
 from tausearch.presentation import address_option, print_json, print_notices, resume_command
 from tausearch.runs import DEFAULT_STORAGE, Storage, open_storage, require_page, storage_option
 from trainables.errors import InputError
-
-if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
-    from tausearch.presentation import Table
-    from tausearch.reports import ReportCell
-    from tausearch.runs import EarlyChoice, RunStatus
 
 
 @app.command()
@@ -35,20 +31,18 @@ def status(
     """Show what runs, what is done, and the best so far."""
     if protocols and name is None:
         raise InputError("--protocols: needs the name of a search")
-    from tausearch.runs import beside_bounds, choice_remark, read_status  # pydantic takes a moment; --help must not
-
     root = open_storage(storage, write=False)
     if name is None:
-        statuses, faults = root.read_each(read_status)
+        statuses, faults = root.read_each(runs.read_status)
         print_notices(*faults)
         if format == "json":
             print_json([found.as_dict() for found in statuses])
         else:
             _show_statuses(statuses, root)
         return
-    found = read_status(root.run(name))
-    remark = choice_remark(root.run(name), found.spec) if found.spec.purpose == "final" else ""
-    beside = beside_bounds(found, root)
+    found = runs.read_status(root.run(name))
+    remark = runs.choice_remark(root.run(name), found.spec) if found.spec.purpose == "final" else ""
+    beside = runs.beside_bounds(found, root)
     choices = _choices(found) if protocols else None
     if format == "json":
         plain = output.status_as_dict(found, choices, beside)
@@ -61,11 +55,9 @@ def status(
             print(f"{name}: {remark}")
 
 
-def _show_statuses(statuses: Sequence[RunStatus], root: Storage) -> None:
+def _show_statuses(statuses: Sequence[runs.RunStatus], root: Storage) -> None:
     """Print a table of runs, and the campaigns that have no run yet."""
-    from tausearch.campaigns import starting_campaigns
-
-    starting = starting_campaigns(root)
+    starting = campaigns.starting_campaigns(root)
     if statuses:
         output.show_statuses(statuses)
     elif not starting:
@@ -73,17 +65,15 @@ def _show_statuses(statuses: Sequence[RunStatus], root: Storage) -> None:
     output.show_starting(starting)
 
 
-def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
+def _go_on(found: runs.RunStatus, root: Storage, storage: str) -> str | None:
     """Return the command that continues a stopped run, or the campaign that it belongs to; else None."""
     if found.state != "stopped":
         return None
-    from tausearch.campaigns import campaign_of, read_campaign_status
-
-    last, campaign = found.spec, campaign_of(root, found.spec.name)
+    last, campaign = found.spec, campaigns.campaign_of(root, found.spec.name)
     by_itself = resume_command(last.name, storage, last.code, address_option(last.address))
     if campaign is None:
         return by_itself
-    status = read_campaign_status(root, root.campaign(campaign))
+    status = campaigns.read_campaign_status(root, root.campaign(campaign))
     if status.running:
         return None
     # The campaign refuses a search that was extended by hand until its file asks for as many trials.
@@ -91,12 +81,10 @@ def _go_on(found: RunStatus, root: Storage, storage: str) -> str | None:
     return by_itself if cell.extended_by_hand else status.command(storage_option(storage))
 
 
-def _choices(found: RunStatus) -> list[EarlyChoice]:
-    from tausearch.runs import early_choices, eligible
-
+def _choices(found: runs.RunStatus) -> list[runs.EarlyChoice]:
     if found.spec.purpose == "final":
         raise InputError(f"--protocols: run {found.spec.name!r} is a final run; only searches choose")
-    return early_choices(eligible(found.trials, found.spec.aim), found.spec.steps, found.spec.metrics)
+    return runs.early_choices(runs.eligible(found.trials, found.spec.aim), found.spec.steps, found.spec.metrics)
 
 
 @app.command()
@@ -112,35 +100,31 @@ def report(
     format: options.Format = "text",
 ) -> None:
     """Write one HTML file that shows a run. It has plots, tables and the best file, and needs no network."""
-    from tausearch.reports import cells_of, write_report  # plotly and Optuna take a second to import
-    from tausearch.runs import shown_benchmark
-
     root = open_storage(storage, write=False)
     require_page(root, output, "--output")
-    cells = cells_of(root, name)
+    cells = reports.cells_of(root, name)
     file = output or root.run(name).path / "report.html"
-    title = f"{cells[0].method} on {shown_benchmark(cells[0].benchmark)}: {name}"
-    written = write_report(title, cells, file, comparison=_beside_the_paper(cells))
+    title = f"{cells[0].method} on {runs.shown_benchmark(cells[0].benchmark)}: {name}"
+    written = reports.write_report(title, cells, file, comparison=_beside_the_paper(cells))
     if format == "json":
         print_json({"report": str(written)})
     else:
         print(f"report: {written}")
 
 
-def _beside_the_paper(cells: Sequence[ReportCell]) -> Sequence[Table]:
+def _beside_the_paper(cells: Sequence[reports.ReportCell]) -> Sequence[presentation.Table]:
     """Return final runs beside the paper's results, or why they cannot be compared; nothing of the user's own data."""
     finals = [(cell.benchmark, cell.final) for cell in cells if cell.final is not None]
     if not finals:
         return []
-    from tausearch.reports import as_tables, read_final_run  # both import torch
-    from trainables.data.reference import BenchmarkRef
+    from trainables.data.reference import BenchmarkRef  # imports torch
 
-    runs = []
+    found = []
     for final in (final for benchmark, final in finals if not BenchmarkRef.parse(benchmark).is_own):
         with suppress(InputError):  # the page says why it cannot be read
-            runs.append(read_final_run(final)[1])
-    found = [run for run in runs if run is not None]
-    return as_tables(found) if found else []
+            found.append(reports.read_final_run(final)[1])
+    compared = [run for run in found if run is not None]
+    return reports.as_tables(compared) if compared else []
 
 
 @app.command()
@@ -173,8 +157,6 @@ def compare(
     format: options.FormatOfTables = "text",
 ) -> None:
     """Put final runs beside the paper's results, or beside each other. Prints a table and draws a picture."""
-    from tausearch import reports  # matplotlib takes a second to import
-
     output_format = cast("reports.OutputFormat", format)
     shown = {
         "transfer": (transfer, reports.show_transfer),
@@ -202,9 +184,7 @@ def compare(
     else:
         scope = reports.ComparisonScope(with_paper=paper)
         if campaign is not None:
-            from tausearch.campaigns import selected_runs
-
-            scope = selected_runs(root.campaign(campaign), with_paper=paper)
+            scope = campaigns.selected_runs(root.campaign(campaign), with_paper=paper)
         reports.show_comparison(root, names, output_format, figure, scope)
 
 

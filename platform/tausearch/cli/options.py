@@ -84,8 +84,7 @@ WithBounds = Annotated[
     bool, typer.Option("--with-bounds", help="Then run probe and joint, where not done yet: the lower and upper bound.")
 ]
 Trackers = Annotated[
-    str | None,
-    typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: mlflow]."),
+    str | None, typer.Option("--tracking", help="mlflow, tensorboard, both with a comma, or none [default: mlflow].")
 ]
 TrackersOfTrain = Annotated[
     str | None,
@@ -106,8 +105,7 @@ TrackingAsBefore = Annotated[
     str | None, typer.Option(help="MLflow tracking URI [default: where the run was tracked so far].")
 ]
 Address = Annotated[
-    str | None,
-    typer.Option(envvar="RAY_ADDRESS", help="Ray cluster to use [default: start Ray on this machine]."),
+    str | None, typer.Option(envvar="RAY_ADDRESS", help="Ray cluster to use [default: start Ray on this machine].")
 ]
 Space = Annotated[Path | None, typer.Option(help="Search-space file over the method's own.")]
 WarmStart = Annotated[
@@ -209,9 +207,7 @@ def _allow(names: list[str] | None) -> list[str] | None:
 AllowCode = Annotated[
     list[str] | None,
     typer.Option(
-        callback=_allow,
-        help="Let this code run where only a file names it. Repeatable.",
-        metavar="MODULE:NAME",
+        callback=_allow, help="Let this code run where only a file names it. Repeatable.", metavar="MODULE:NAME"
     ),
 ]
 

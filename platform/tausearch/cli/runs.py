@@ -6,19 +6,17 @@ import os
 import socket
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from checked_input.names import counted
 from checked_input.ranges import text_fault
+from tausearch import api, campaigns, runs, studies
 from tausearch.cli import completion, options, output
-from tausearch.presentation import print_json, print_notices
+from tausearch.presentation import command_on, print_json, print_notices
 from tausearch.runs import DEFAULT_STORAGE, Storage, StorageError, open_storage
 from trainables.errors import InputError
-
-if TYPE_CHECKING:  # pydantic takes a moment to import; --help must not
-    from tausearch.runs import RunSpec
 
 runs_app = typer.Typer(
     help="Note, rename, delete, sync or replay runs; the cache; MLflow's pages.", no_args_is_help=True
@@ -33,10 +31,8 @@ def note(
     storage: options.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Note something of a run. `status` shows the note; the run may be running."""
-    from tausearch.runs import read_spec, replace_text  # pydantic takes a moment to import; --help must not
-
     directory = open_storage(storage, write=False).run(name)
-    read_spec(directory)
+    runs.read_spec(directory)
     if text is None:
         print(directory.note or f"{name} has no note")
         return
@@ -45,7 +41,7 @@ def note(
         raise InputError(f"note {fault}")
     try:
         if words:
-            replace_text(directory.note_file, words + "\n")
+            runs.replace_text(directory.note_file, words + "\n")
         else:
             directory.note_file.unlink(missing_ok=True)
     except OSError as error:
@@ -60,17 +56,12 @@ def rename(
     allow_code: options.AllowCode = None,
 ) -> None:
     """Rename a run. Final runs of its choices, and warm starts, learn the new name, so none of them may be driven."""
-    from tausearch.api import rename_run
-    from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
-    from tausearch.presentation import command_on
-    from tausearch.runs import read_spec
-
     root = open_storage(storage, write=False)
-    if (campaign := campaign_of(root, name)) is not None:
+    if (campaign := campaigns.campaign_of(root, name)) is not None:
         raise InputError(f"run {name!r}: belongs to campaign {campaign!r}, which knows it by this name")
-    pointed = rename_run(root, name, new)
+    pointed = api.rename_run(root, name, new)
     also = f", also as the source of {', '.join(pointed)}" if pointed else ""
-    tracked = [each for each in (new, *pointed) if _is_in_mlflow(read_spec(root.run(each)))]
+    tracked = [each for each in (new, *pointed) if _is_in_mlflow(runs.read_spec(root.run(each)))]
     commands = "; ".join(command_on("runs sync", each, storage) for each in tracked)
     print(f"{name} is called {new}{also}{commands and f'. MLflow learns it from: {commands}'}")
 
@@ -84,22 +75,18 @@ def delete(
     """Delete runs and all their files. Their entries in MLflow stay. After an interruption the same command goes on."""
     from rich.filesize import decimal
 
-    from tausearch.api import delete_run, finish_deletion
-    from tausearch.campaigns import campaign_of  # torch takes seconds to import; --help must not
     from tausearch.execution import bytes_of
-    from tausearch.presentation import command_on
-    from tausearch.runs import finals_of, read_spec
 
     root = open_storage(storage, write=False)
-    rests = [name for name in names if finish_deletion(root.run(name))]
+    rests = [name for name in names if api.finish_deletion(root.run(name))]
     for name in rests:
         print(f"deleted the rest of {name}")
     names = [name for name in names if name not in rests]
     if not names:
         return
-    specs = {name: read_spec(root.run(name)) for name in names}
+    specs = {name: runs.read_spec(root.run(name)) for name in names}
     for name in names:
-        if (campaign := campaign_of(root, name)) is not None:
+        if (campaign := campaigns.campaign_of(root, name)) is not None:
             raise InputError(
                 f"run {name!r}: belongs to campaign {campaign!r}, whose table needs it; if you do not want the"
                 f" table any more, first: {command_on('campaign delete', campaign, storage)}"
@@ -107,10 +94,10 @@ def delete(
     options.require_answer(yes)
     for name, spec in specs.items():
         what = f"{spec.purpose} {name}: {spec.method} on {spec.benchmark}, {decimal(bytes_of(root.run(name).path))}"
-        if stay := [final.name for final in finals_of(root, spec) if final.name not in names]:
+        if stay := [final.name for final in runs.finals_of(root, spec) if final.name not in names]:
             what += f" (final runs that stay without their search: {', '.join(stay)})"
         if yes or typer.confirm(f"delete {what}?"):
-            delete_run(root.run(name))
+            api.delete_run(root.run(name))
             print(f"deleted {what}")
 
 
@@ -124,20 +111,18 @@ def sync(
     format: options.Format = "text",
 ) -> None:
     """Bring best files, figures and trackers up to date with the record. Results are written again, too."""
-    from tausearch.api import sync_run  # torch takes seconds to import; --help must not
-    from tausearch.runs import is_driven
-    from tausearch.tracking import checked_tracking, checked_uri
+    from tausearch.tracking import checked_tracking, checked_uri  # pydantic takes a moment to import; --help must not
 
     tracking_uri = checked_uri(tracking_uri)  # its password goes into no file
     checked_tracking(tracking)
     root = open_storage(storage, write=False)
-    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not is_driven(run)]
+    chosen = [root.run(name)] if name is not None else [run for run in root.runs() if not runs.is_driven(run)]
     if not chosen and format == "text":
         print(f"no runs in {root.root} to bring up to date")
     done, failed = [], 0
     for directory in chosen:
         try:
-            each = sync_run(root, directory, tracking_uri, tracking)
+            each = api.sync_run(root, directory, tracking_uri, tracking)
         except (InputError, StorageError) as error:
             if name is not None:
                 raise
@@ -160,14 +145,12 @@ def sync(
 
 def _sync_tables(root: Storage, tracking_uri: str | None) -> int:
     """Tag the runs that stand in the tables of campaigns; returns how many campaigns failed."""
-    from tausearch.campaigns import all_campaign_statuses, track_tables
-
-    statuses, faults = all_campaign_statuses(root)
+    statuses, faults = campaigns.all_campaign_statuses(root)
     print_notices(*faults)
     failed = len(faults)
     for status in statuses:
         try:
-            track_tables(root, status, tracking_uri)
+            campaigns.track_tables(root, status, tracking_uri)
         except InputError as error:
             print_notices(error)
             failed += 1
@@ -185,10 +168,8 @@ def replay(
     format: options.Format = "text",
 ) -> None:
     """Show what another algorithm would have chosen. Reads the record alone; nothing is trained."""
-    from tausearch.studies import replays_of  # Optuna takes a second to import; --help must not
-
     root, numbers = open_storage(storage, write=False), options.whole_numbers("--seeds", seeds)
-    found = replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers)
+    found = studies.replays_of(root, name, algorithm=algorithm, scheduler=scheduler, trials=trials, seeds=numbers)
     if format == "json":
         print_json(found.as_dict())
     else:
@@ -242,9 +223,7 @@ def ui(
 
 
 def _open_dashboard(root: Storage, port: int) -> None:
-    from tausearch.studies import dashboard_of  # Optuna takes a second to import; --help must not
-
-    serve, faults = dashboard_of(root)
+    serve, faults = studies.dashboard_of(root)
     print_notices(*faults)
     _require_free(port)
     print(f"optuna-dashboard: http://127.0.0.1:{port}/ (Ctrl-C ends it)", flush=True)
@@ -252,9 +231,7 @@ def _open_dashboard(root: Storage, port: int) -> None:
 
 
 def _tracked_elsewhere(root: Storage) -> str | None:
-    from tausearch.runs import read_spec  # pydantic takes a moment to import; --help must not
-
-    specs, faults = root.read_each(read_spec)
+    specs, faults = root.read_each(runs.read_spec)
     print_notices(*faults)
     uris = sorted({spec.tracking_uri for spec in specs if spec.tracking_uri is not None and _is_in_mlflow(spec)})
     if uris:
@@ -262,7 +239,7 @@ def _tracked_elsewhere(root: Storage) -> str | None:
     return "its runs are not tracked by MLflow" if specs and not any(map(_is_in_mlflow, specs)) else None
 
 
-def _is_in_mlflow(spec: RunSpec) -> bool:
+def _is_in_mlflow(spec: runs.RunSpec) -> bool:
     return "mlflow" in spec.trackers
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from checked_input.names import counted
+from tausearch import campaigns
 from tausearch.campaigns import LOCAL, read_pages
 from tausearch.presentation import (
     Column,
@@ -26,19 +27,8 @@ from tausearch.presentation import (
     text_columns,
     tool,
 )
+from tausearch.runs import SearchSpec, Storage
 from trainables.metrics import TEST
-
-if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.campaigns import (
-        CampaignPlan,
-        CampaignResult,
-        CampaignStatus,
-        CellPlan,
-        CellRuns,
-        CellStatus,
-        Estimate,
-    )
-    from tausearch.runs import SearchSpec, Storage
 
 _EMPHASIS: dict[str, Emphasis] = {
     "done": "good",
@@ -50,7 +40,7 @@ _EMPHASIS: dict[str, Emphasis] = {
 
 
 def show_campaign_status(
-    status: CampaignStatus, root: Storage, storage_option: str, command: str | None = None
+    status: campaigns.CampaignStatus, root: Storage, storage_option: str, command: str | None = None
 ) -> None:
     """Print a campaign cell by cell; accuracies under another protocol than the others' are marked.
 
@@ -87,18 +77,16 @@ def show_campaign_status(
         out.print(f"MLflow, {benchmark}: {page}{started}", soft_wrap=True)
 
 
-def _not_comparable_cells(root: Storage, status: CampaignStatus) -> dict[str, tuple[str, ...]]:
+def _not_comparable_cells(root: Storage, status: campaigns.CampaignStatus) -> dict[str, tuple[str, ...]]:
     """Return why final runs cannot be compared; nothing, without importing torch, where there are not two of them."""
     if sum(each.final is not None for each in status.cells) < 2:
         return {}
-    from tausearch.campaigns import not_comparable_cells  # imports torch
-
-    return not_comparable_cells(root, status)
+    return campaigns.not_comparable_cells(root, status)
 
 
-def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
+def _of_other_columns(cells: Sequence[campaigns.CellRuns]) -> Iterator[str]:
     """Yield a line for each cell that has other options of the benchmark than most cells of the same name."""
-    of_name: dict[str, list[CellRuns]] = {}
+    of_name: dict[str, list[campaigns.CellRuns]] = {}
     for cell in cells:
         of_name.setdefault(cell.title.partition("/")[0], []).append(cell)
     for name, alike in of_name.items():
@@ -113,7 +101,7 @@ def _of_other_columns(cells: Sequence[CellRuns]) -> Iterator[str]:
                 yield f"{cell.title} is on {cell.benchmark}: in the comparison, another column than {usual}"
 
 
-def _row(each: CellStatus, *, marked: bool) -> tuple[object, ...]:
+def _row(each: campaigns.CellStatus, *, marked: bool) -> tuple[object, ...]:
     values = each.as_dict()
     return (
         f"{each.runs.title} *" if marked else each.runs.title,
@@ -125,7 +113,7 @@ def _row(each: CellStatus, *, marked: bool) -> tuple[object, ...]:
     )
 
 
-def _scored(each: CellStatus, metric: str) -> str | None:
+def _scored(each: campaigns.CellStatus, metric: str) -> str | None:
     """Return the score of a cell; over how many seeds, where it is not over all that the file asks for."""
     if (found := (each.scores or {}).get(metric)) is None:
         return None
@@ -133,7 +121,7 @@ def _scored(each: CellStatus, metric: str) -> str | None:
     return f"{score(found)}{seeds}"
 
 
-def show_campaign_statuses(statuses: Sequence[CampaignStatus]) -> None:
+def show_campaign_statuses(statuses: Sequence[campaigns.CampaignStatus]) -> None:
     """Print one line per campaign."""
     rows = [
         (
@@ -149,7 +137,7 @@ def show_campaign_statuses(statuses: Sequence[CampaignStatus]) -> None:
     console().print(terminal_table(table) if statuses else "no campaigns yet")
 
 
-def show_campaign(result: CampaignResult, root: Storage, storage_option: str) -> None:
+def show_campaign(result: campaigns.CampaignResult, root: Storage, storage_option: str) -> None:
     """Print the results of a campaign, and where they lie."""
     show_campaign_status(result.standing, root, storage_option, result.resume_command)
     out = console()
@@ -170,7 +158,7 @@ def show_campaign(result: CampaignResult, root: Storage, storage_option: str) ->
     out.print(f"log         {result.standing.directory.log_file}", soft_wrap=True)
 
 
-def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
+def show_plan(plan: campaigns.CampaignPlan, estimates: Sequence[campaigns.Estimate]) -> None:
     """Print what a campaign would run, for each cell and in all."""
     out = console()
     columns = [
@@ -192,7 +180,7 @@ def show_plan(plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
         out.print(f"{gone.title} is no longer in the file; its runs would be left alone", soft_wrap=True)
 
 
-def _plan_row(each: CellPlan, estimate: Estimate) -> tuple[object, ...]:
+def _plan_row(each: campaigns.CellPlan, estimate: campaigns.Estimate) -> tuple[object, ...]:
     return (
         each.title,
         each.state,
@@ -210,16 +198,14 @@ def _search_text(trials: int, spec: SearchSpec) -> str:
     return f"{counted(trials, 'trial')}, {spec.algorithm}{early}{again}"
 
 
-def _show_totals(out: Console, plan: CampaignPlan, estimates: Sequence[Estimate]) -> None:
-    from tausearch.campaigns import seconds_here, work_left  # imports torch
-
+def _show_totals(out: Console, plan: campaigns.CampaignPlan, estimates: Sequence[campaigns.Estimate]) -> None:
     cells, tasks = counted(len(plan.cells), "cell"), counted(sum(each.runs.tasks for each in plan.cells), "task")
-    out.print(f"{cells}, {work_left(plan)}, {tasks} in all")
-    for line in _costs(estimates, seconds_here(plan, estimates) if plan.request.address is None else None):
+    out.print(f"{cells}, {campaigns.work_left(plan)}, {tasks} in all")
+    for line in _costs(estimates, campaigns.seconds_here(plan, estimates) if plan.request.address is None else None):
         out.print(line)
 
 
-def _of_devices(plan: CampaignPlan) -> Iterator[str]:
+def _of_devices(plan: campaigns.CampaignPlan) -> Iterator[str]:
     """Return a line for each device, with its cells where there are several; none where there is no GPU to speak of."""
     cells: dict[str, list[str]] = defaultdict(list)
     for each in plan.cells:
@@ -229,7 +215,7 @@ def _of_devices(plan: CampaignPlan) -> Iterator[str]:
         yield f"device: {device}" + (f": {', '.join(titles)}" if len(cells) > 1 else "")
 
 
-def _costs(estimates: Sequence[Estimate], here: float | None) -> Iterator[str]:
+def _costs(estimates: Sequence[campaigns.Estimate], here: float | None) -> Iterator[str]:
     """Return a line about the remaining time, `here` on this machine, then those about disk and memory if known."""
     totals = _Totals.of(estimates)
     if totals.seconds is None:
@@ -255,7 +241,7 @@ class _Totals:
     on_disk: int
 
     @classmethod
-    def of(cls, estimates: Sequence[Estimate]) -> _Totals:
+    def of(cls, estimates: Sequence[campaigns.Estimate]) -> _Totals:
         """Add up the estimates of the cells; None where no cell is known."""
         seconds = [each.seconds for each in estimates if each.seconds is not None]
         disk = [each.disk for each in estimates if each.disk is not None]
@@ -269,10 +255,8 @@ class _Totals:
         return bool(self.seconds or self.unknown)
 
 
-def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str, Any]:
+def plan_as_dict(plan: campaigns.CampaignPlan, estimates: Sequence[campaigns.Estimate]) -> dict[str, Any]:
     """Return the plain form that `tausearch campaign plan --format json` prints."""
-    from tausearch.campaigns import seconds_here  # imports torch
-
     cells = [
         {
             **each.status.as_dict(),
@@ -293,7 +277,7 @@ def plan_as_dict(plan: CampaignPlan, estimates: Sequence[Estimate]) -> dict[str,
     totals = {
         "tasks": sum(each.runs.tasks for each in plan.cells),
         "seconds_left": sums.seconds,
-        "seconds_left_here": seconds_here(plan, estimates) if here else None,
+        "seconds_left_here": campaigns.seconds_here(plan, estimates) if here else None,
         "cells_of_unknown_time": sums.unknown,
         "disk": sums.disk,
     }

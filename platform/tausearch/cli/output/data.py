@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from checked_input.names import counted
 from checked_input.text_files import escaped, shown
+from tausearch import api
 from tausearch.presentation import (
     Table,
     as_csv,
@@ -27,12 +28,11 @@ from trainables.user_code import OURSELVES, clash, installed
 
 _FEWER = 4  # times fewer test images than the mean of classes, about which a check says something
 
-if TYPE_CHECKING:  # Ray and timm take seconds to import
-    from tausearch.api import CheckResult, DataState, ListedImage
+if TYPE_CHECKING:  # timm takes seconds to import
     from trainables.backbones.offered import Offer
 
 
-def show_states(states: Sequence[DataState], root: str | None) -> None:
+def show_states(states: Sequence[api.DataState], root: str | None) -> None:
     """Print a table of all benchmarks, and where to get what is not there."""
     out = console()
     rows = [
@@ -68,7 +68,7 @@ def show_installed(kind: str, listed: Mapping[str, str], word: str = "") -> None
         console().print(fault, soft_wrap=True)
 
 
-def show_check(found: CheckResult) -> None:
+def show_check(found: api.CheckResult) -> None:
     """Print the classes with their numbers and sizes of images, every fault, what is left out, and how many faults."""
     out = console()
     rows = [
@@ -104,7 +104,7 @@ def show_check(found: CheckResult) -> None:
         )
 
 
-def show_images(found: Sequence[ListedImage], output_format: str, null: bool = False) -> None:
+def show_images(found: Sequence[api.ListedImage], output_format: str, null: bool = False) -> None:
     """Print a path a line, with `null` a NUL byte after each, or as CSV or JSON path, class and split of each image."""
     rows = [each.as_dict() for each in found]
     if output_format == "json":

@@ -145,12 +145,7 @@ def _class_columns(fixed: Sequence[str], classes: Sequence[str]) -> list[str]:
 def _as_dict(model: Model, predictions: Sequence[Prediction], left_out: Sequence[str]) -> dict[str, Any]:
     found = Confusion.of(model.classes, predictions)
     return {
-        "model": {
-            "runs": model.about.runs,
-            "methods": model.about.methods,
-            "seed": model.seed,
-            "tasks": model.tasks,
-        },
+        "model": {"runs": model.about.runs, "methods": model.about.methods, "seed": model.seed, "tasks": model.tasks},
         "classes": model.classes,
         "predictions": [
             {

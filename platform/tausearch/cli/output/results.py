@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from checked_input.names import counted
+from tausearch import api, models
 from tausearch.cli.output.run_lines import (
     Lines,
     nothing_chosen,
@@ -34,16 +34,14 @@ from tausearch.runs import (
     summarise_orders,
     waiting_share,
 )
+from trainables.errors import InputError
 from trainables.user_code import code_option
-
-if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.api import FinalResult, SearchResult
 
 _WAITED = 0.25  # share of the training in which GPUs waited for images, from which on a user is told
 _MUCH_FORGOTTEN = 50.0  # percentage points
 
 
-def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> None:
+def show_search(result: api.SearchResult, spec: SearchSpec, storage_option: str) -> None:
     """Print what a search found and what to do next."""
     lines = Lines(console(), 12)
     selection = None if result.best is None else result.best.selection
@@ -82,7 +80,7 @@ def show_search(result: SearchResult, spec: SearchSpec, storage_option: str) -> 
     show_errors(lines, spec, result.trials)
 
 
-def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> None:
+def show_final(result: api.FinalResult, spec: FinalSpec, storage_option: str) -> None:
     """Print the test results of a final run."""
     lines = Lines(console(), 14)
     show_trials(lines, spec, result.trials, None)
@@ -113,13 +111,10 @@ def show_final(result: FinalResult, spec: FinalSpec, storage_option: str) -> Non
     _show_waiting(lines, spec, result.trials)
 
 
-def _names_to_load(result: FinalResult, spec: FinalSpec) -> tuple[str, ...]:
+def _names_to_load(result: api.FinalResult, spec: FinalSpec) -> tuple[str, ...]:
     """Return the code that `predict` imports; that of the method is not among it."""
-    from tausearch.models import read_description  # torch takes seconds to import
-    from trainables.errors import InputError
-
     try:
-        return read_description(result.path / "task_vectors").code
+        return models.read_description(result.path / "task_vectors").code
     except InputError:  # it could not be written
         return spec.code
 
@@ -173,7 +168,7 @@ def _pages(spec: RunSpec, storage_option: str) -> str:
     return f"{tool()} runs ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
 
 
-def _say_what_does_not_follow(lines: Lines, result: SearchResult, spec: SearchSpec) -> None:
+def _say_what_does_not_follow(lines: Lines, result: api.SearchResult, spec: SearchSpec) -> None:
     """Say that a search that was not stopped and has chosen nothing lacks what was to follow it."""
     asked = {"the re-evaluation": spec.reevaluate is not None, "the bounds": spec.with_bounds}
     lacking = [what for what, wanted in asked.items() if wanted]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tausearch import api
 from tausearch.runs import (
     BesideBounds,
     EarlyChoice,
@@ -18,9 +19,6 @@ from tausearch.runs import (
     chosen_as_dict,
     leave_one_out,
 )
-
-if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.api import FinalResult, SearchResult
 
 
 def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
@@ -48,7 +46,7 @@ def status_as_dict(
     }
 
 
-def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
+def search_as_dict(result: api.SearchResult, spec: SearchSpec) -> dict[str, Any]:
     """Return what the commands that run a search print with `--format json`."""
     reevaluated = {} if result.reevaluation is None else {"reevaluation": result.reevaluation.as_dict()}
     trials = _trials_as_dicts(result.trials)
@@ -64,7 +62,7 @@ def search_as_dict(result: SearchResult, spec: SearchSpec) -> dict[str, Any]:
     return {"name": result.name, "best": _best_as_dict(result), "trials": trials, **more}
 
 
-def _best_as_dict(result: SearchResult) -> dict[str, Any] | None:
+def _best_as_dict(result: api.SearchResult) -> dict[str, Any] | None:
     """Return the chosen trial as `status` prints it, and all else that the best file holds."""
     if result.best is None:
         return None
@@ -75,7 +73,7 @@ def _best_as_dict(result: SearchResult) -> dict[str, Any] | None:
     return {**next(chosen, {}), **best.model_dump(mode="json")}
 
 
-def final_as_dict(result: FinalResult) -> dict[str, Any]:
+def final_as_dict(result: api.FinalResult) -> dict[str, Any]:
     """Return what the commands that run a final run print with `--format json`."""
     trials = _trials_as_dicts(result.trials)
     more = {**_bounds_as_dict(result.bounds), **_tracking_as_dict(result)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from checked_input.names import counted
+from tausearch import campaigns
 from tausearch.cli.output.run_lines import (
     Lines,
     nothing_chosen,
@@ -31,15 +31,12 @@ from tausearch.presentation import (
 )
 from tausearch.runs import MIN_FINISHED_TRIALS, BesideBounds, EarlyChoice, RunStatus, Score, SearchSpec, Storage
 
-if TYPE_CHECKING:  # torch and Ray take seconds to import; to show what runs left must not
-    from tausearch.campaigns import CampaignStatus
-
 _NAMED_CELLS = 6  # of a campaign, in a line
 _BESIDE_NAME = 40  # letters of a line that the state, trials and best of a run take, and the borders
 _LEAST_NAME = 12  # letters of a run's name in a line
 
 
-def show_starting(statuses: Sequence[CampaignStatus]) -> None:
+def show_starting(statuses: Sequence[campaigns.CampaignStatus]) -> None:
     """Print a line for each campaign that has no run yet, with the cells that wait."""
     for each in statuses:
         titles = [cell.runs.title for cell in each.cells]
