@@ -189,11 +189,7 @@ evaluate = with_fields_of(EvaluateRequest, evaluate_with)
 
 
 def require_runs_current(storage: Storage, runs: Sequence[str]) -> None:
-    """Refuse runs whose code has changed since this process imported it; a command asks once, when it starts.
-
-    Raises:
-        InputError: If so, or a text of `runs` is none for `find_source`.
-    """
+    """Refuse runs whose code has changed since this process imported it; a command asks once, when it starts."""
     sources = [models.find_source(storage, text) for text in runs]
     require_current(name for each in sources for name in (each.benchmark, each.protocol.backbone))
 
@@ -250,12 +246,7 @@ def _benchmark(
 
 
 def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -> None:
-    """Compose and register anew what MLflow lacks of a run's registered compositions. May raise any error of MLflow.
-
-    Raises:
-        InputError: If task vectors, images or the backbone of one are no longer where they were, or are others by now.
-            The others are registered before.
-    """
+    """Compose and register anew what MLflow lacks of a run's registered compositions. May raise any error of MLflow."""
     faults = Faults()
     lost = [
         result
@@ -273,13 +264,7 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
 
 
 def _require_measured(pools: Pools, result: CompositionResult) -> None:
-    """Refuse vectors with other accuracies than a result: a run was trained again, or a relative path leads elsewhere.
-
-    Another device rounds otherwise, so a few images may get another answer.
-
-    Raises:
-        InputError: If so.
-    """
+    """Refuse vectors that give other accuracies than a result; another device may answer a few images otherwise."""
     merge = MergeConfig(result.label, result.weights, result.rule, result.rule_parameters)
     with LongWork() as work:
         left = _without_forgotten(pools, result)

@@ -206,12 +206,8 @@ def plan_retraining(
 ) -> RetrainingPlan | None:
     """Return the plan to learn again, without some classes, the tasks of a run that have learned from their images.
 
-    Trials have the device of the run, or the CPU if `on_cpu`.
-
+    None if no task that is left has learned from them. Trials have the device of the run, or the CPU if `on_cpu`.
     An earlier run of the same kind is continued, or used if it has ended.
-
-    Returns:
-        The plan; None if no task that is left has learned from such images.
 
     Raises:
         InputError: If the vectors are not of one final run, or a task would have one class.

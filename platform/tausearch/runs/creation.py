@@ -199,12 +199,9 @@ def _planned(spec: RunSpec, directory: RunDirectory) -> int:
 
 
 def note_code(spec: RunSpec, directory: RunDirectory) -> list[str]:
-    """Note in `run.yaml` the digests of the user's code that the run starts with.
+    """Return a line for each code of the user that has changed since the run last started; note digests in `run.yaml`.
 
     Workers import the files as they are now; sampler and pruner run in this process, as it has imported them.
-
-    Returns:
-        A line for each name whose code has changed since the run last started.
     """
     now = {**spec.code_digests, **digests_of(spec.user_code_names, in_workers=True)}
     if isinstance(spec, SearchSpec):

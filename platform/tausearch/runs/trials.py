@@ -97,10 +97,6 @@ class TrialTable:
 
     A summary is replaced and never changed in place, so another thread may read the table at any time. The history
     holds the trials of earlier drivers.
-
-    Attributes:
-        counts: Number of trials by status.
-        tasks_done: Number of tasks that all of them have finished.
     """
 
     def __init__(self, history: Iterable[TrialSummary] = ()) -> None:
@@ -108,7 +104,7 @@ class TrialTable:
         self._running: dict[int, TrialSummary] = {}
         self._ranked: list[TrialSummary] = []
         self.counts: Counter[Status] = Counter()
-        self.tasks_done = 0
+        self.tasks_done = 0  # by all of them
         for trial in history:
             self.put(trial)
 

@@ -62,40 +62,22 @@ class Reevaluated(Strict):
 
 
 class Selection(Strict):
-    """How the configuration was chosen.
+    """How the configuration was chosen."""
 
-    Attributes:
-        metric: What the trial was chosen by: a metric, or "knee" for the knee of the front of several objectives.
-        value: The metric of the trial in the search, percent for accuracies; a re-evaluation takes its candidates by
-            it. The score of a knee is 0 for the best of the front in every objective, and less for every other point.
-        trials: Number of trials that competed, that is, finished the last task.
-        trial: Number of the chosen trial.
-        search: Name of the search.
-        search_id: Its id; empty in files of earlier versions.
-        measured: Constraint to the value of its metric in the chosen trial, the worst over its tasks.
-        objectives: Objective to its value in the chosen trial; empty for the final accuracy alone.
-        reevaluation: None if the highest value was chosen.
-        gain: How much better the chosen trial is than the start, by the metric that chose it; None for a knee, or if
-            the start did not finish.
-        ended: Why the trials of the search ended, or what stopped its driver; None while it goes on.
-        accuracies: Final accuracy on each of several benchmarks, percent; empty for one.
-        images: The images of the search on each benchmark that is no part of the package; empty in earlier versions.
-    """
-
-    metric: str
-    value: FiniteFloat
-    trials: int
-    trial: int
-    search: str
-    search_id: Annotated[str, UNUSED] = ""
+    metric: str  # what the trial was chosen by: a metric, or "knee" for the knee of the front of several objectives
+    value: FiniteFloat  # of the trial in the search, percent for accuracies; of a knee 0 for the best in all objectives
+    trials: int  # number of trials that competed, that is, finished the last task
+    trial: int  # number of the chosen trial
+    search: str  # its name
+    search_id: Annotated[str, UNUSED] = ""  # empty in files of 0.1.0
     constraints: tuple[Constraint, ...] = ()
-    measured: dict[str, FiniteFloat] = {}
-    objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}
-    reevaluation: Reevaluated | None = None
-    gain: Gain | None = None
-    ended: Ending | None = None
-    accuracies: Annotated[dict[str, FiniteFloat], UNUSED] = {}
-    images: Annotated[dict[str, DataFacts], UNUSED] = {}
+    measured: dict[str, FiniteFloat] = {}  # constraint to its metric in the chosen trial, the worst over tasks
+    objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}  # objective to value; none for accuracy alone
+    reevaluation: Reevaluated | None = None  # None if the highest value was chosen
+    gain: Gain | None = None  # over the start, by the metric that chose; None for a knee, or without the start
+    ended: Ending | None = None  # why the trials of the search ended, or what stopped its driver; None while it goes on
+    accuracies: Annotated[dict[str, FiniteFloat], UNUSED] = {}  # on each of several benchmarks, percent
+    images: Annotated[dict[str, DataFacts], UNUSED] = {}  # by benchmark that is no part of the package
 
     @property
     def value_words(self) -> str:

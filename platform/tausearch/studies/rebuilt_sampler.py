@@ -22,18 +22,14 @@ class RebuiltSampler(BaseSampler):
 
     The sampler is asked for recorded trials, too, so its state comes to be what it was. A value that it may not propose
     is an `InputError` that names the sampler.
-
-    Attributes:
-        recorded: The point of the record that the next trial has; None for a new trial.
-        agrees: Whether the sampler has proposed what the record has, so far.
     """
 
     def __init__(self, sampler: BaseSampler, space: Mapping[str, BaseDistribution], name: str = "sampler") -> None:
         self.sampler = sampler
         self.space = space
         self.name = name
-        self.recorded: Mapping[str, Scalar] | None = None
-        self.agrees = True
+        self.recorded: Mapping[str, Scalar] | None = None  # the point of the next trial; None for a new trial
+        self.agrees = True  # whether the sampler has proposed what the record has, so far
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Return the sampler's own; see `BaseSampler`."""

@@ -32,12 +32,8 @@ class OptunaSearcher(Searcher):
     """Trials of an Optuna study that is rebuilt from the record.
 
     Unfinished trials come first, under their own numbers, then `points_to_evaluate`. A grid has these points alone, so
-    every algorithm leaves the same kind of history.
-
-    Args:
-        spec: The search.
-        history: The trials so far, when a search is continued.
-        trials: The driver's table of all trials; constraints and the end of the search are judged by it.
+    every algorithm leaves the same kind of history. `trials` is the driver's table of all, by which constraints and the
+    end of the search are judged.
     """
 
     def __init__(
@@ -91,12 +87,8 @@ class FixedSearcher(Searcher):
 class ReevaluationSearcher(Searcher):
     """The re-evaluations of a search, round by round, until a candidate is eliminated.
 
-    They are compared by their last task, so none is stopped early.
-
-    Args:
-        spec: The re-evaluations.
-        trials: The trials of the search, all of which have ended.
-        reevaluations: The driver's table of all re-evaluations, with those of earlier drivers.
+    They are compared by their last task, so none is stopped early. `trials` are those of the search, all of which have
+    ended; `reevaluations` is the driver's table of all re-evaluations, with those of earlier drivers.
     """
 
     def __init__(self, spec: ReevaluationSpec, trials: Iterable[TrialSummary], reevaluations: TrialTable) -> None:

@@ -39,11 +39,8 @@ Point = dict[str, float | int | str | bool]
 class SearchStudy:
     """The Optuna study of one search, with the trials that have ended already.
 
-    Args:
-        spec: The search.
-        history: The trials so far.
-        points_to_evaluate: The points that the search tries before its algorithm proposes any. They matter to the
-            rebuilding of a sampler that keeps state: it was not asked for all values of these points.
+    `points_to_evaluate` are those that the search tries before its algorithm proposes any. They matter to the
+    rebuilding of a sampler that keeps state: it was not asked for all values of these points.
     """
 
     def __init__(

@@ -149,11 +149,7 @@ def _with_content(versions: Sequence[Any], content: str) -> Any:
 
 
 def _mark_best(client: Any, model: str) -> int | None:
-    """Give the alias to the version of all classes with the highest accuracy, of equal ones the first.
-
-    Returns:
-        Its number, None if classes were taken out of every version.
-    """
+    """Give the alias to the most accurate version of all classes, of equal ones the first; returns its number."""
     versions = client.search_model_versions(f"name = '{model}'")
     judged = [(float(each.tags[ACCURACY_TAG]), -int(each.version)) for each in versions if ACCURACY_TAG in each.tags]
     if not judged:

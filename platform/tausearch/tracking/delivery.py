@@ -31,14 +31,8 @@ def no_stop() -> bool:
 class Delivery:
     """Tells one callback all events, in order, from a thread of its own.
 
-    Args:
-        callback: The callback.
-        name: Its name in messages, such as `callback my_module:Mine`.
-        say: Prints a line for a person.
-        stopping: Whether the driver is to stop; then it waits for no callback until its end.
-
-    Attributes:
-        error: Why the callback is told nothing more; None if it is told everything.
+    In messages it is called `name`, such as `callback my_module:Mine`; `say` prints a line for a person. While the
+    driver is `stopping`, it waits for no callback until its end.
     """
 
     def __init__(
@@ -49,7 +43,7 @@ class Delivery:
         self.say = say
         self.stopping = stopping
         self.patience = float(getattr(callback, "patience", PATIENCE_SECONDS))
-        self.error: str | None = None
+        self.error: str | None = None  # why the callback is told nothing more
         self._events: deque[Event] = deque()  # the first one is being told
         self._changed = threading.Condition()
         self._since = time.monotonic()  # the first event is told
@@ -148,11 +142,7 @@ class Delivery:
 class Deliveries:
     """The callbacks and trackers of one driver, each with its `Delivery`.
 
-    Args:
-        callbacks: They are told of all runs.
-        trackers: Name of each tracker to what makes it; it is told of the runs whose specification names it.
-        say: Prints a line for a person.
-        stopping: Whether the driver is to stop.
+    Callbacks are told of all runs. `trackers` has what makes each; it is told of the runs whose specification names it.
     """
 
     def __init__(

@@ -49,11 +49,7 @@ class MlflowCallback:
             writer.end("KILLED" if event.stopped else "FINISHED", conclusion)
 
     def finish(self, spec: RunSpec, longest: float = math.inf) -> str | None:
-        """Wait until MLflow has all of a run that has ended; see `MlflowWriter.wait`.
-
-        Returns:
-            Why MLflow lacks something; None if it has everything.
-        """
+        """Return why MLflow lacks something of a run that has ended, None if nothing; see `MlflowWriter.wait`."""
         writer = self._writers.pop(spec.name, None)
         if writer is None:
             return "it was not told of the run"

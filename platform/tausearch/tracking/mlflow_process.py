@@ -38,15 +38,7 @@ class MlflowProcess:
             self._start()
 
     def open(self, spec: RunSpec, storage: Storage, uri: str) -> RemoteRun:
-        """Open a run as `MlflowRun` does.
-
-        Returns:
-            The run, for one thread.
-
-        Raises:
-            OSError: If there is no process, or it was killed; the next call starts another one.
-            RuntimeError: If MLflow refuses.
-        """
+        """Open a run as `MlflowRun` does, for one thread. After an `OSError` the next call starts another process."""
         run = self._connected(uri)
         run.ask("open", spec, storage, uri)
         return run
@@ -83,11 +75,7 @@ class MlflowProcess:
 
 
 class RemoteRun:
-    """An `MlflowRun` in the other process.
-
-    Attributes:
-        changes: Number of changes to nested runs that MLflow has taken from it.
-    """
+    """An `MlflowRun` in the other process."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -102,15 +90,7 @@ class RemoteRun:
         self.ask("conclude", status, conclusion)
 
     def ask(self, name: str, *arguments: object) -> object:
-        """Call a method on the other side.
-
-        Returns:
-            What it returns there.
-
-        Raises:
-            ConnectionError: If the process was killed.
-            RuntimeError: If MLflow refuses.
-        """
+        """Call a method there; a `ConnectionError` if the process was killed, a `RuntimeError` if MLflow refuses."""
         try:
             self._connection.send((name, arguments))
             answer, self.changes, error = self._connection.recv()

@@ -67,17 +67,12 @@ class _Nested:
 
 
 class MlflowRun:
-    """Brings MLflow's view of a run up to date. Any method may raise any error of MLflow; then make a new object.
-
-    Attributes:
-        written: Number of tasks that this object has written.
-        changes: Number of changes to nested runs that MLflow has taken from this object.
-    """
+    """Brings MLflow's view of a run up to date. Any method may raise any error of MLflow; then make a new object."""
 
     def __init__(self, spec: RunSpec, storage: Storage, uri: str) -> None:
         self.spec = spec
-        self.written = 0
-        self.changes = 0
+        self.written = 0  # tasks
+        self.changes = 0  # to nested runs, that MLflow has taken from this object
         self._tags = {"method": spec.method, **_origin(spec), **provenance(spec)}  # of the parent and the nested runs
         self._client, self._experiment = open_store(storage, uri, spec.benchmark)
         self._parent = self._open_parent(storage)

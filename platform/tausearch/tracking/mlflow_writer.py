@@ -35,18 +35,8 @@ class MlflowWriter:
 
     The caller's thread notes changes; a thread of the tracker is the only writer. Nothing is written before `end` is
     called or the first trials have had time to start: what MLflow has of thousands of trials takes seconds to read.
-    Changes are gathered for some seconds, so that tasks of a trial share a call.
-
-    Args:
-        spec: The specification of the run.
-        storage: The storage root that holds the default tracking store.
-        uri: Tracking URI; None for the default store, a SQLite file in the storage root.
-        parent: The tracker of the search that a re-evaluation belongs to; it makes the MLflow run of both.
-        open_run: Opens the run in MLflow; None for an `MlflowRun` of this process.
-
-    Attributes:
-        error: Why MLflow lacks something; None if it has everything.
-        is_known: Whether MLflow has ever shown the parent run.
+    Changes are gathered for some seconds, so that tasks of a trial share a call. `parent` is the writer of the search
+    that a re-evaluation belongs to; it makes the MLflow run of both. `open_run` is by default `MlflowRun`.
     """
 
     def __init__(
@@ -63,8 +53,8 @@ class MlflowWriter:
         self.storage = storage
         self.uri = uri or storage.mlflow_uri
         self.parent = parent
-        self.error: str | None = None
-        self.is_known = False
+        self.error: str | None = None  # why MLflow lacks something
+        self.is_known = False  # whether MLflow has ever shown the parent run
         self._wake = threading.Condition()
         self._noted: set[int] = set()  # trials that have changed since this object was made
         self._changed: set[int] = set()  # those of which MLflow lacks the latest change

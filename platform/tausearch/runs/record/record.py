@@ -40,16 +40,11 @@ Read = TypeVar("Read")
 
 
 class Record:
-    """Reads and writes the record of one run.
+    """Reads and writes the record of one run, in the folder `<run>/record`.
 
-    Args:
-        folder: `<run>/record`.
-        constants: Columns that are the same in every row, such as benchmark and method.
-        tasks: Number of tasks of a trial: all files have the columns of all tasks, as readers use the first's schema.
-        metric_names: Names of the accuracies.
-        extra: Metrics that the method declares.
-        texts: Hyperparameters whose column is text, because some of their values are no numbers.
-        extra_columns: Returns further columns of a trial, by its number.
+    Every row has the columns `constants`, such as benchmark and method, and `extra_columns`, by the trial's number.
+    All files have the columns of all `tasks`, as readers use the first's schema; `extra` are metrics of the method.
+    Hyperparameters in `texts` have a column of text, because some of their values are no numbers.
     """
 
     def __init__(

@@ -75,16 +75,12 @@ class Replay:
 
 @dataclass(frozen=True)
 class ReplayedSetting:
-    """The replays of one algorithm and scheduler, one per seed.
-
-    Attributes:
-        value: Returns what a trial is chosen by, such as its final accuracy; see `RecordedTrials.value`.
-    """
+    """The replays of one algorithm and scheduler, one per seed."""
 
     algorithm: str
     scheduler: str
     replays: tuple[Replay, ...]
-    value: Callable[[TrialSummary], float | None] = lambda trial: trial.value
+    value: Callable[[TrialSummary], float | None] = lambda trial: trial.value  # see `RecordedTrials.value`
 
     @property
     def accuracy(self) -> Score | None:
@@ -231,14 +227,10 @@ def _pairs(
 
 
 def replay(spec: SearchSpec, recorded: RecordedTrials) -> Replay:
-    """Return the result of a search that runs on the record, one trial at a time.
+    """Return the result of a search that runs on the record, which has at least as many trials, one at a time.
 
     A point that the algorithm proposes becomes the nearest recorded configuration that has not been tried, and the
     algorithm is told of that one. A trial that the recorded search stopped, or that diverged, ends where it did there.
-
-    Args:
-        spec: The search to replay: its space and start, and the algorithm, scheduler, seed and number of trials.
-        recorded: At least as many trials.
     """
     study, tried, ends, distances = SearchStudy(spec), [], [], []
     optuna.logging.set_verbosity(optuna.logging.ERROR)  # a replay has no log for Optuna's warnings
