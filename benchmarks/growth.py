@@ -10,6 +10,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -70,7 +71,7 @@ def _prepared(name: str, tasks: int, images: Tensor) -> tuple[Any, Task]:
     task = None
     for t in range(1, tasks + 2):
         task = Task(t, range(t - 1, t), *(ImageSet(images, torch.full((32,), t - 1), Normalise()) for _ in range(2)))
-        before = Consolidation.shorten(known[-1] if known else None)
+        before = replace(known[-1], previous=None) if known else None
         known.append(consolidation(t, method, t, previous=before))
         method.begin_task(task)
         if t <= tasks:

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_args
 Purpose = Literal["search", "final"]
 Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+# The two methods between which another is expected: classifiers on the frozen backbone, all tasks trained at once.
+BOUNDS = LOWER_BOUND, UPPER_BOUND = ("probe", "joint")
 
 
 @dataclass(frozen=True, kw_only=True)

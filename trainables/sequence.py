@@ -129,10 +129,7 @@ class IncrementalSequence:
         Raises:
             DivergedError: If training became NaN or infinite.
             InputError: If the method returns something else than its contract says.
-            RuntimeError: If the last task is finished already.
         """
-        if self.finished:
-            raise RuntimeError(f"the sequence is finished after {self.tasks_done} tasks")
         task = self.tasks[self.tasks_done]
         row: dict[str, float] = {"task": float(task.index)}
         with _timed(row, PRECONSOLIDATION):

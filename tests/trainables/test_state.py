@@ -7,7 +7,6 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -201,21 +200,12 @@ class TestDamage:
             path.write_bytes(whole)
         assert damaged_files(tmp_path, blobs) == []
 
-    @pytest.mark.parametrize(
-        ("name", "value", "fault"),
-        [
-            ("_VERSION", "2", "format version 2, this version reads 1"),
-            ("digest_of", lambda tensors: "", "has no digest of the tensors: an older version wrote it"),
-        ],
-    )
-    def test_other_versions_are_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: Any, fault: str
-    ) -> None:
+    def test_other_versions_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(files, name, value)
+            patch.setattr(files, "_VERSION", "2")
             write_state(tmp_path, State({"weight": torch.ones(3)}), tmp_path)
         assert damaged_files(tmp_path, tmp_path) == [tmp_path / STATE_FILE] and not check_state(tmp_path, tmp_path)
-        with pytest.raises(InputError, match=fault):
+        with pytest.raises(InputError, match="format version 2, this version reads 1"):
             read_state(tmp_path, tmp_path)
 
     def test_a_state_larger_than_any_memory_is_checked(self, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from trainables.bounds import LOWER_BOUND, UPPER_BOUND
+from trainables.config import LOWER_BOUND, UPPER_BOUND
 from trainables.curvature import curvature_called
 from trainables.methods import probe, tmc
 from trainables.methods.composable import remnants

@@ -76,7 +76,8 @@ class PreconsolidationConfig:
         mixtures = tuple(Mixture(*(tensors[f"mixture/{c}/{part}"] for part in _MIXTURE_PARTS)) for c in classes)
         parts = {name.removeprefix("fisher/"): part for name, part in tensors.items() if name.startswith("fisher/")}
         curvature, examples = self.kind.from_tensors(parts), int(tensors["examples"])
-        return Consolidation(task.index, head, mixtures, curvature, examples, Consolidation.shorten(previous))
+        before = None if previous is None else replace(previous, previous=None)  # memory holds only two tasks' results
+        return Consolidation(task.index, head, mixtures, curvature, examples, before)
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,6 @@ class Consolidation:
             curvature = curvature.plus(self.previous.curvature, -1.0)
             examples -= self.previous.examples
         return TaskCurvature(curvature.mean_over(examples), examples)
-
-    @staticmethod
-    def shorten(previous: Consolidation | None) -> Consolidation | None:
-        """Return `previous` without its own previous, so that memory holds only two tasks' results."""
-        return None if previous is None else replace(previous, previous=None)
 
 
 def consolidate(
@@ -141,7 +137,7 @@ def consolidate(
     if previous is not None:
         curvature = curvature.plus(previous.curvature)
         examples += previous.examples
-    return Consolidation(t, head, mixtures, curvature, examples, Consolidation.shorten(previous))
+    return Consolidation(t, head, mixtures, curvature, examples, previous)
 
 
 def _curvature(task: Task, head: Head, config: PreconsolidationConfig, basis: Basis) -> tuple[Curvature, int]:

@@ -135,8 +135,6 @@ def _read_header(path: Path) -> _Header:
         raise ValueError("its header is damaged")
     if text["version"] != _VERSION:
         raise ValueError(f"format version {text['version']}, this version reads {_VERSION}")
-    if not text.get("content"):
-        raise ValueError("its header has no digest of the tensors: an older version wrote it")
     files = json.loads(text["kept"])
     manifest = {name: Blob(digest, file["bytes"]) for digest, file in files.items() for name in file["names"]}
     return _Header(json.loads(text["values"]), manifest, text["content"])

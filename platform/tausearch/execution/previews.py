@@ -45,7 +45,7 @@ from tausearch.studies import (
     startup_trials,
     warm_start_lines,
 )
-from trainables.bounds import BOUNDS
+from trainables.config import BOUNDS
 from trainables.data import BenchmarkRef
 from trainables.data.few_images import Unsuited
 from trainables.data.sources import steps_of

@@ -19,7 +19,7 @@ from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.status import RunStatus, read_status
 from tausearch.runs.storage import LONGEST_NAME, Storage, run_command
 from tausearch.runs.trials import TrialSummary
-from trainables.bounds import BOUNDS
+from trainables.config import BOUNDS
 from trainables.user_code import code_option
 
 _OF_CHANCE = 2.0  # times chance, below which little of a task is left

@@ -30,7 +30,7 @@ from tausearch.runs.creation import make_run_directory
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
-from trainables.bounds import BOUNDS
+from trainables.config import BOUNDS
 from trainables.methods import METHODS
 from trainables.task_names import NamedTask
 

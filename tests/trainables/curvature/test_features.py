@@ -119,10 +119,3 @@ def test_what_it_saves_is_read_again_and_tasks_add_up(images: Tensor) -> None:
         torch.testing.assert_close(factors.outputs, mean, **EXACT)
     for name, factors in again.affine.factors.items():
         torch.testing.assert_close(factors.inputs, whole.affine.factors[name].inputs, **EXACT)
-
-
-def test_training_mode_and_no_images_are_refused(images: Tensor) -> None:
-    with pytest.raises(ValueError, match="eval mode"):
-        found(make_tiny_vit().train(), [images])
-    with pytest.raises(ValueError, match="at least one image"):
-        found(make_tiny_vit(), [])

@@ -276,11 +276,6 @@ def test_a_finite_loss_that_blows_up_is_divergence(make: Run) -> None:
         run(make("finetune", {"lr": 100.0}))
 
 
-def test_running_past_the_end_is_refused(trial: Trials) -> None:
-    with pytest.raises(RuntimeError, match="finished after 1 tasks"):
-        trial("joint").sequence.run_next_task()
-
-
 @pytest.mark.parametrize(
     ("method", "change", "message"),
     [

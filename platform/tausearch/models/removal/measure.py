@@ -21,7 +21,7 @@ from tausearch.models.removal.report import AnswerShare, ForgottenClass, Removal
 from tausearch.models.results import CompositionResult
 from tausearch.models.sources import VectorSource
 from tausearch.runs import FinalSpec, Retraining, Storage, bound_name, read_spec
-from trainables.bounds import BOUNDS
+from trainables.config import BOUNDS
 from trainables.data import ImageSet, Removal, of_classes
 from trainables.evaluation import answers
 from trainables.process import threads
