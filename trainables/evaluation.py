@@ -15,10 +15,7 @@ Predict = Callable[[Tensor], Tensor]
 
 
 def answers(predict: Predict, images: ImageSet, device: torch.device | str) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the logits `(b, C)` and the labels `(b,)` of all images, batch by batch.
-
-    `predict` maps images `(b, c, h, w)` to logits; labels are in 0, ..., C - 1.
-    """
+    """Yield the logits `(b, C)` of images `(b, c, h, w)` and their labels `(b,)`, 0 to C - 1, batch by batch."""
     for batch in images.batches(EVALUATION_BATCH, None, shuffle=False, device=device):
         yield predict(batch.x), batch.y
 

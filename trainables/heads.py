@@ -29,10 +29,7 @@ def new_head(classes: int, width: int, generator: torch.Generator) -> Head:
 
 
 def first_head(classes: range, width: int, generator: torch.Generator, initial: Tensor | None) -> Head:
-    """Return the first rows of a head of some classes.
-
-    They are those of `initial`, `(C, width)`, where a backbone offers it, with a zero bias; else they are `new_head`.
-    """
+    """Return the first rows of a head of some classes: those in `initial`, `(C, width)`, and a zero bias, or drawn."""
     if initial is None:
         return new_head(len(classes), width, generator)
     return initial[classes.start : classes.stop].clone(), torch.zeros(len(classes))

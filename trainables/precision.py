@@ -28,10 +28,7 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 
 
 def features(model: Callable[[Tensor], Tensor], images: Tensor, precision: Precision, device: torch.device) -> Tensor:
-    """Return a backbone's features `(b, d)` of images `(b, c, h, w)`, in the precision of the heads.
-
-    Heads are outside of the context: logits with the eight bits of bf16 would tie, and ties go to the older class.
-    """
+    """Return a backbone's features `(b, d)` of images `(b, c, h, w)`, in the precision of the heads; see `Context`."""
     with autocast(precision, device):
         found = model(images)
     if _is_tf32(precision, device) and found.requires_grad:

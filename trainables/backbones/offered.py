@@ -30,20 +30,14 @@ _FILES = ("model.safetensors", "pytorch_model.bin")
 
 @dataclass(frozen=True)
 class Offer:
-    """A backbone that `--backbone` accepts, and its images `(channels, size, size)`.
-
-    Attributes:
-        here: Whether its weights are on this machine; else they are fetched from Hugging Face's hub.
-        tried: The name under which its architecture was run by hand, with random weights; None if it was not.
-        tested: The sizes of images, pixels, at which tests run its architecture.
-    """
+    """A backbone that `--backbone` accepts, and its images `(channels, size, size)`."""
 
     name: str
     channels: int
     size: int
-    here: bool
-    tried: str | None = None
-    tested: tuple[int, ...] = ()
+    here: bool  # whether its weights are on this machine; else they are fetched from Hugging Face's hub
+    tried: str | None = None  # the name under which its architecture was run by hand, with random weights
+    tested: tuple[int, ...] = ()  # the sizes of images, pixels, at which tests run its architecture
 
 
 def offers(word: str = "") -> Iterator[Offer]:

@@ -14,7 +14,6 @@ from trainables.composition.chosen_rules import (
 from trainables.composition.curvatures import (
     CURVATURE_FILE as CURVATURE_FILE,
     read_curvature as read_curvature,
-    require_curvature as require_curvature,
 )
 from trainables.composition.files import (
     VECTOR_FILE as VECTOR_FILE,

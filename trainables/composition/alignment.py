@@ -15,10 +15,7 @@ from trainables.composition.saved import SavedVector
 
 @torch.no_grad()
 def inner_products(theta_0: dict[str, Tensor], vectors: Sequence[SavedVector]) -> Tensor:
-    """Return the Gram matrix of n task vectors, float64 `(n, n)`; its diagonal has the squared norms.
-
-    The vectors may be of any parametrisation. The dense taus of one weight are in memory at a time.
-    """
+    """Return the Gram matrix of n task vectors, float64 `(n, n)`; dense taus of one weight are in memory at a time."""
     gram = torch.zeros(len(vectors), len(vectors), dtype=torch.float64)
     for name, weight in theta_0.items():
         rows = torch.stack([vector.dense(name, weight.cpu()).flatten().double() for vector in vectors])

@@ -38,17 +38,11 @@ _PARTS = ("layers", "affine")
 
 @dataclass(frozen=True)
 class FeatureCurvature:
-    """The curvature of the features, summed over images.
+    """The curvature of the features, summed over images."""
 
-    Attributes:
-        layers: Of `[W, b]`, `(out, in + 1)`, or of W alone where there is no bias; by the layer's name.
-        affine: Of weights and biases of norms and of the class token, each as a row `(1, d)`; by the weight's name.
-        examples: Number of images.
-    """
-
-    layers: KroneckerCurvature
-    affine: KroneckerCurvature
-    examples: int
+    layers: KroneckerCurvature  # of [W, b], (out, in + 1), or of W alone where there is no bias; by the layer's name
+    affine: KroneckerCurvature  # of norms and of the class token, each weight as a row (1, d); by the weight's name
+    examples: int  # number of images
 
     def plus(self, other: FeatureCurvature) -> FeatureCurvature:
         """Return the curvature of two tasks; see `KroneckerCurvature.plus`."""

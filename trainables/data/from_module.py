@@ -25,10 +25,7 @@ _OF_STORED = [name for name in vars(StoredImages) if name[0] != "_" or name == "
 
 
 def source_in_code(name: str, ours: Sequence[str] = ()) -> BenchmarkSource:
-    """Return a benchmark of the user's module (`MODULE:NAME`) or of an installed package (its name).
-
-    `ours` are the names of the tool's own benchmarks, which no package may claim.
-    """
+    """Return a benchmark of `MODULE:NAME` or of an installed package, which may claim none of the names `ours`."""
     found = find("benchmark", name, dict.fromkeys(ours), BenchmarkSource)
     assert isinstance(found, BenchmarkSource), "none of ours is in code"
     return checked_source(name, found)

@@ -5,7 +5,6 @@ Not here: the regularisers that use the Fisher, and the training of heads and ta
 
 from __future__ import annotations
 
-from trainables.preconsolidation.cache import Cache as Cache
 from trainables.preconsolidation.consolidation import (
     Consolidation as Consolidation,
     PreconsolidationConfig as PreconsolidationConfig,

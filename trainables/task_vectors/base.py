@@ -18,19 +18,12 @@ Parametrisation = Literal["full", "lora", "ia3", "tangent", "feature-tangent"]
 
 
 class TaskVectors(Protocol):
-    """A ViT whose tuned weights are `base + scale * tau`, with tau parametrised in one way.
+    """A ViT whose tuned weights are `base + scale * tau`, with tau parametrised in one way."""
 
-    Attributes:
-        parametrisation: The name of the parametrisation; `parameters_of` depends on it.
-        model: The network, `(b, c, h, w)` to CLS features `(b, d)`. All other weights are frozen.
-        theta_0: Tuned weight name to its pre-trained value `(out, in)`.
-        stacks: Names of the tuned weights, grouped by shared parameter tensors; the weights of a stack have one shape.
-    """
-
-    parametrisation: Parametrisation
-    model: nn.Module
-    theta_0: dict[str, Tensor]
-    stacks: list[tuple[str, ...]]
+    parametrisation: Parametrisation  # on which `parameters_of` depends
+    model: nn.Module  # the network, (b, c, h, w) to CLS features (b, d); all other weights are frozen
+    theta_0: dict[str, Tensor]  # tuned weight name to its pre-trained value (out, in)
+    stacks: list[tuple[str, ...]]  # names of the tuned weights of one shape that share parameter tensors
 
     def begin(self, scale: float, generator: torch.Generator) -> None:
         """Start a new task vector at tau = 0, with the given scale in the forward pass."""

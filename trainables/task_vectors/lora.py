@@ -46,20 +46,15 @@ def is_built(weights: int, factors: int, device: torch.device) -> bool:
 
 
 class _LoRALinear(nn.Module):
-    """A linear layer that gets its weight for each forward pass of the network; its bias is frozen.
-
-    Attributes:
-        weight: Of this pass, `(out, in)`; None outside of one.
-        factors: A and scale * B for this pass, unless the weight has them.
-    """
+    """A linear layer that gets its weight for each forward pass of the network; its bias is frozen."""
 
     bias: Tensor | None
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.register_buffer("bias", None if layer.bias is None else layer.bias.detach())
-        self.weight: Tensor | None = None
-        self.factors: tuple[Tensor, Tensor] | None = None
+        self.weight: Tensor | None = None  # of this pass, (out, in); None outside of one
+        self.factors: tuple[Tensor, Tensor] | None = None  # A and scale * B for this pass, unless the weight has them
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `(..., in)` to `(..., out)`."""
@@ -73,10 +68,7 @@ class _LoRALinear(nn.Module):
 
 
 class _Stack(nn.Module):
-    """The tuned weights of L layers of one shape.
-
-    A weight base + scale * B A is built where `is_built` says so. Else B (A x) is added to the output.
-    """
+    """The tuned weights of L layers of one shape, built where `is_built` says so; else outputs get B (A x)."""
 
     base: Tensor  # frozen, (L, out, in)
 

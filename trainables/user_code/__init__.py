@@ -134,10 +134,7 @@ def require_current(names: Iterable[str | None]) -> None:
 
 
 def commands_started() -> int:
-    """Return how often this process has asked `require_current`.
-
-    What the user's code computes from files may be another thing for another command.
-    """
+    """Return how often `require_current` was asked: code of the user may compute other things for another command."""
     return _commands
 
 

@@ -37,10 +37,7 @@ def digest_now(name: str) -> str | None:
 
 
 def stale(name: str, folder: str | None) -> str | None:
-    """Return why a module that was imported is not what a new process would import; None if it is, or nobody knows.
-
-    `folder` comes after Python's own path.
-    """
+    """Return why an imported module is not what a new process would import, with `folder` last; else None."""
     if (module := sys.modules.get(name)) is None:
         return None
     file = getattr(module, "__file__", None)

@@ -44,9 +44,6 @@ class LinearisedFeatures:
     them.
 
     The ViT is loaded with `attention="plain"`, and frozen here. The precision is that of forward passes.
-
-    Attributes:
-        compilable: Whether the blocks of the ViT can be compiled: none needs torch's forward mode.
     """
 
     def __init__(
@@ -56,7 +53,7 @@ class LinearisedFeatures:
         self.device = device
         from trainables.backbones.linearised import dual_block  # imports timm, which takes two seconds
 
-        self.compilable = dual_block.write_blocks_out(vit)
+        self.compilable = dual_block.write_blocks_out(vit)  # as no block needs torch's forward mode
         self.vit = vit.requires_grad_(False)
         # Leaves of a graph that share the weights' memory: J^T r is the gradient by them.
         weights = tangent_weights(vit, class_token=class_token)
@@ -75,10 +72,7 @@ class LinearisedFeatures:
     def feature_gradients(
         self, images: Tensor, tau: Vector, loss: Callable[[Tensor], Tensor], others: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Vector, tuple[Tensor, ...]]:
-        """Return a loss of phi_lin, detached, and its gradients by every part of tau and by other tensors.
-
-        `loss` maps `(b, d)` to a scalar. `others` are tensors that it uses and that require a gradient.
-        """
+        """Return a loss of phi_lin `(b, d)`, detached, and its gradients by every part of tau and by `others`."""
         phi, derivative = self._features(images, tau)
         moved = (phi.detach() + derivative.detach()).requires_grad_()
         value = loss(moved)
@@ -98,10 +92,7 @@ class LinearisedFeatures:
 
 
 class LinearisedViT(LinearisedFeatures):
-    """The linearised network with its classifier, whose rows are a part of the task vectors.
-
-    The head is W `(C, d)` and b `(C,)`, the classifier at theta_0.
-    """
+    """The linearised network with its classifier W `(C, d)`, b `(C,)`, whose rows are a part of task vectors."""
 
     def __init__(self, vit: VisionTransformer, head: Head, precision: Precision, device: torch.device) -> None:
         super().__init__(vit, precision, device)

@@ -92,10 +92,7 @@ def _require_bounded(size: int) -> None:
 
 @dataclass(frozen=True)
 class NpzImages(PixelImages):
-    """Some rows of the array `data` of an npz file, each the pixels of an image.
-
-    The first access reads the whole array and keeps these rows.
-    """
+    """Some rows of an npz file's array `data`, each the pixels of an image; the first access reads the whole array."""
 
     path: str  # in error messages
     entry: Entry

@@ -156,8 +156,5 @@ def _unsplit(
         images = parquet.parquet_images(files, columns.image, kept.numpy())
         return {part: (images.take(rows), labels[rows]) for part, rows in zip(SPLIT_NAMES, split(labels), strict=True)}
 
-    def rows(part: SplitName) -> Rows:
-        return parts()[part]
-
     class_names = tuple(name for name in names if name != dropped)
-    return Listing(class_names, rows, "Parquet files, split by seed")
+    return Listing(class_names, lambda part: parts()[part], "Parquet files, split by seed")

@@ -22,10 +22,7 @@ CHARACTERS = "0123456789"
 
 
 def load(part: SplitName) -> tuple[Tensor, Tensor]:
-    """Return one part of the fixed, stratified 80/20 split, without a view of the other part.
-
-    Images are uint8 `(n, 1, 32, 32)`, labels int64 `(n,)`.
-    """
+    """Return one part of the fixed, stratified 80/20 split: uint8 images `(n, 1, 32, 32)` and int64 labels `(n,)`."""
     ink, labels = scans()
     kept, held_out = stratified_split(labels, TEST_SHARE, TEST_SEED)
     rows = kept if part == "train" else held_out

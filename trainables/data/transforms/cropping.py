@@ -106,19 +106,20 @@ class ResizeCenterCrop:
     def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
         """Transform a batch of stored images; see `Transform`."""
         if isinstance(images, Tensor):
-            return self.normalise(self._cut(images))
+            return self.normalise(self.cut_out(images))
         if _on_gpu(images):
             images = [with_channels(image, self.normalise) for image in images]
             crops = [self._crop(image) for image in images]
             return self.normalise(crops_by_products(images, crops, self.size, self.interpolation))
-        return self.normalise(torch.stack([self._cut(image) for image in images]))
+        return self.normalise(torch.stack([self.cut_out(image) for image in images]))
 
     def _crop(self, image: Tensor) -> ImageCrop:
         resized = _resized_to(image.shape[1:], self.resize, self.keep_ratio)
         row, column = (round((side - self.size) / 2) for side in resized)  # as torchvision rounds
         return ImageCrop(_whole(image), resized, (row, column))
 
-    def _cut(self, images: Tensor) -> Tensor:
+    def cut_out(self, images: Tensor) -> Tensor:
+        """Return the middle of resized images `(..., c', size, size)`, before they are normalised, by torchvision."""
         from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
 
         images = with_channels(images, self.normalise)

@@ -76,13 +76,9 @@ class FittedToSize:
         return self.normalise(torch.stack([self._fitted(image) for image in images]))
 
     def _fitted(self, image: Tensor) -> Tensor:
-        image = with_channels(image, self.normalise)
         if image.shape[1:] == (self.size, self.size):
-            return image
-        from torchvision.transforms.v2 import functional as vision  # takes two seconds to import
-
-        resized = vision.resize(image, [self.size], vision.InterpolationMode.BICUBIC, antialias=True)
-        return vision.center_crop(resized, [self.size, self.size])
+            return with_channels(image, self.normalise)
+        return ResizeCenterCrop(self.size, self.size, self.normalise, keep_ratio=True).cut_out(image)
 
 
 def described(transform: Transform, size: int) -> TransformSpec | None:

@@ -86,10 +86,7 @@ class SeparatePrompts:
         return self.tokens(batch.x, prompt[None], memory[None])[:, 0], batch.x.new_zeros(())
 
     def tokens(self, images: Tensor, prompts: Tensor, memory: Tensor) -> Tensor:
-        """Return prompts after the final norm, z, `(b, t, d)`; each as if the others were not there.
-
-        `prompts` are `(t, d)`, their memory tokens `(t, depth, m, d)`.
-        """
+        """Return z, `(b, t, d)`, for prompts `(t, d)` and memory tokens `(t, depth, m, d)`, each as if alone."""
         return self.context.features(lambda x: self._pass(x, prompts, memory), images)
 
     def _pass(self, images: Tensor, prompts: Tensor, memory: Tensor) -> Tensor:

@@ -37,14 +37,9 @@ class SequentialConfig:
 
 
 class SequentialLearner:
-    """A ViT and a classifier that are trained on one task after the other.
+    """A ViT and a classifier that are trained on one task after the other."""
 
-    Attributes:
-        same_kernels: Whether all full batches launch the same kernels, so that a step can be recorded; see
-            `gradient_steps`.
-    """
-
-    same_kernels = True
+    same_kernels = True  # all full batches launch the same kernels, so a step can be recorded; see `gradient_steps`
 
     def __init__(self, context: Context, config: SequentialConfig) -> None:
         self.context = context
