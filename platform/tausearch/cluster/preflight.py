@@ -66,25 +66,15 @@ def nodes_checked(
 
 @dataclass
 class NodeCheck:
-    """A check of nodes that is under way.
+    """A check of nodes that is under way."""
 
-    Attributes:
-        nodes: The nodes that are asked.
-        asked: The probe that runs on each node, to the id of the node.
-        deadline: The time by which the nodes have to answer, as `time.monotonic` gives it.
-        needs: The resources of a trial, of each kind of trials.
-        files: A folder, and the name of the driver's file there; that of each node's file begins with it.
-        say: Prints a line for a person.
-        passed: Whether all nodes are fit.
-    """
-
-    nodes: list[dict[str, Any]]
-    asked: Mapping[Any, str]
-    deadline: float
-    needs: Sequence[Resources]
-    files: tuple[Path, str]
-    say: Callable[[str], None]
-    passed: bool = False
+    nodes: list[dict[str, Any]]  # the nodes that are asked
+    asked: Mapping[Any, str]  # the probe that runs on each node, to the id of the node
+    deadline: float  # the time by which the nodes have to answer, as `time.monotonic` gives it
+    needs: Sequence[Resources]  # the resources of a trial, of each kind of trials
+    files: tuple[Path, str]  # a folder, and the name of the driver's file there; that of each node begins with it
+    say: Callable[[str], None]  # prints a line for a person
+    passed: bool = False  # whether all nodes are fit
 
     def require_fit(self, seconds: float) -> bool:
         """Refuse nodes that cannot run trials, once all have answered or had the time to.

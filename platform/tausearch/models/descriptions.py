@@ -28,45 +28,26 @@ _LIBRARIES = ("tausearch", "torch", "timm", "peft")
 
 
 class ModelDescription(Strict):
-    """Description of a learned model.
+    """Description of a learned model."""
 
-    Attributes:
-        form: The kind of model in the folder; see `EXPORT_FORMS`.
-        benchmark: Name of the benchmark, as `trainables.data.BenchmarkRef` reads it.
-        protocol: The protocol of the training runs; its digest is that of theta_0.
-        class_names: The names of all classes, in class order; empty where unknown.
-        tasks: Number of classes of each task, in order; empty where unknown.
-        task_names: Each task's own name, None for a task without one; empty where unknown.
-        transform: The transform of test images; None where unknown, or where it is the benchmark's own code.
-        weights: The weights of an exported composition; empty for the run's own, which are equal. The rule and its
-            parameters are those of its `MergeConfig`.
-        accuracies: Seed to the accuracy on each task of the test split, percent, over the logits of all classes.
-        test_images: Number of test images of each task; empty where unknown.
-        images: The images of the first training run; None where unknown, after `--forget` and in earlier versions.
-        removal: What was taken out by `--forget`, without names; tasks and classes are those that are left.
-        code_digests: As those of a `CompositionResult`; of a run those of its specification.
-        version: The version of tausearch that wrote the file.
-        versions: Versions of the libraries at that time.
-    """
-
-    form: ExportForm = "vectors"
-    benchmark: str
-    protocol: ExperimentProtocol
+    form: ExportForm = "vectors"  # the kind of model in the folder; see `EXPORT_FORMS`
+    benchmark: str  # name of the benchmark, as `trainables.data.BenchmarkRef` reads it
+    protocol: ExperimentProtocol  # the protocol of the training runs; its digest is that of theta_0
     runs: tuple[str, ...]
     methods: tuple[str, ...]
-    class_names: tuple[str, ...] = ()
-    tasks: tuple[int, ...] = ()
-    task_names: tuple[str | None, ...] = ()
-    transform: TransformSpec | None = None
-    weights: tuple[float, ...] = ()
+    class_names: tuple[str, ...] = ()  # the names of all classes, in class order; empty where unknown
+    tasks: tuple[int, ...] = ()  # number of classes of each task, in order; empty where unknown
+    task_names: tuple[str | None, ...] = ()  # each task's own name, None for a task without one; empty where unknown
+    transform: TransformSpec | None = None  # of test images; None where unknown, or the benchmark's own code
+    weights: tuple[float, ...] = ()  # of an exported composition; empty for the run's own, which are equal
     rule: str = LINEAR
     rule_parameters: dict[str, float] = {}
-    accuracies: dict[int, tuple[float, ...]] = {}
-    test_images: tuple[PositiveInt, ...] = ()
-    images: Annotated[DataFacts | None, UNUSED] = None
-    removal: RemovalReport | None = None
-    code_digests: Annotated[dict[str, str], UNUSED] = {}
-    version: str = Field(default_factory=lambda: version("tausearch"))
+    accuracies: dict[int, tuple[float, ...]] = {}  # of each seed on each task's test images, percent, of all classes
+    test_images: tuple[PositiveInt, ...] = ()  # number of test images of each task; empty where unknown
+    images: Annotated[DataFacts | None, UNUSED] = None  # of the first run; None where unknown, and after `--forget`
+    removal: RemovalReport | None = None  # by `--forget`, without names; tasks and classes are those that are left
+    code_digests: Annotated[dict[str, str], UNUSED] = {}  # as of a `CompositionResult`, or of the run
+    version: str = Field(default_factory=lambda: version("tausearch"))  # the version of tausearch that wrote the file
     versions: dict[str, str] = Field(default_factory=lambda: {name: version(name) for name in _LIBRARIES})
 
     def save(self, folder: Path) -> None:

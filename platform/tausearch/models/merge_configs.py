@@ -23,19 +23,12 @@ LINEAR = "linear"  # the weighted sum, in place of a merging rule
 
 @dataclass(frozen=True)
 class MergeConfig:
-    """How T task vectors become one composition.
+    """How T task vectors become one composition."""
 
-    Attributes:
-        label: Short name, fit for a file's name: `uniform`, `keep-1,5,10`, `drop-3-negate`.
-        weights: w_t in the order of the tasks.
-        rule: "linear" for the weighted sum, or another merging rule; see `trainables.composition.choose_rule`.
-        rule_parameters: The value of each of the rule's parameters.
-    """
-
-    label: str
-    weights: tuple[float, ...]
-    rule: str = LINEAR
-    rule_parameters: Mapping[str, float] = field(default_factory=dict)
+    label: str  # short name, fit for a file's name: `uniform`, `keep-1,5,10`, `drop-3-negate`
+    weights: tuple[float, ...]  # w_t in the order of the tasks
+    rule: str = LINEAR  # "linear" for the weighted sum, or another merging rule; see `composition.choose_rule`
+    rule_parameters: Mapping[str, float] = field(default_factory=dict)  # the value of each of the rule's parameters
 
     def merged_by(self, rule: str, parameters: Mapping[str, float]) -> MergeConfig:
         """Return the same weights with another rule, which the label names."""

@@ -23,18 +23,12 @@ MAX_PARAMETERS = 400_000_000  # of a backbone that only a file asks for: more th
 
 @dataclass(frozen=True)
 class Pools:
-    """The task vectors to compose, a pool for each seed, and the network that holds one composition at a time.
-
-    Attributes:
-        benchmark: The benchmark, built for a final run.
-        backbone: theta_0.
-        by_seed: Seed to a pool with a task vector for each task.
-    """
+    """The task vectors to compose, a pool for each seed, and the network that holds one composition at a time."""
 
     sources: tuple[VectorSource, ...]
-    benchmark: Benchmark
-    backbone: Backbone
-    by_seed: Mapping[int, VectorPool]
+    benchmark: Benchmark  # the benchmark, built for a final run
+    backbone: Backbone  # theta_0
+    by_seed: Mapping[int, VectorPool]  # seed to a pool with a task vector for each task
     network: ComposedNetwork
 
     @property

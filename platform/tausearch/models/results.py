@@ -45,19 +45,12 @@ _Kind = TypeVar("_Kind", bound=Saved)
 
 
 class StillAnswered(Strict):
-    """A task that was left out of a composition, and is still answered above chance.
+    """A task that was left out of a composition, and is still answered above chance."""
 
-    Attributes:
-        task: The task, from 1.
-        classes: The names of its classes.
-        accuracy: Test accuracy on the task, percent, mean over the seeds.
-        chance: Accuracy of a guess among all classes that the composition can answer, percent.
-    """
-
-    task: int
-    classes: tuple[str, ...]
-    accuracy: float
-    chance: float
+    task: int  # the task, from 1
+    classes: tuple[str, ...]  # the names of its classes
+    accuracy: float  # test accuracy on the task, percent, mean over the seeds
+    chance: float  # accuracy of a guess among all classes that the composition can answer, percent
 
     def text(self) -> str:
         """Return the accuracy beside chance, in words."""

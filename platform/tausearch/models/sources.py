@@ -22,31 +22,20 @@ _TASKS = re.compile(r"(.+):([0-9]+(?:,[0-9]+)*)")
 
 @dataclass(frozen=True)
 class VectorSource:
-    """Task vectors of several seeds on one benchmark.
+    """Task vectors of several seeds on one benchmark."""
 
-    Attributes:
-        name: Name of the run, or path of the folder.
-        seeds: The seeds with task vectors.
-        folder: The folder with a folder `seed_<s>` for each seed.
-        tasks: The selected tasks, from 1; None for all.
-        spec: The specification of the run; None for exported vectors, as `directory`.
-        reduced: Whether they are the export of a composition without some classes.
-        test_images: Number of test images of each task, as exported vectors say it; empty where unknown.
-        images: The images that were learned and tested; None where unknown.
-    """
-
-    name: str
+    name: str  # name of the run, or path of the folder
     benchmark: str
     methods: tuple[str, ...]
     protocol: ExperimentProtocol
-    seeds: tuple[int, ...]
-    folder: Path
-    tasks: tuple[int, ...] | None = None
-    spec: FinalSpec | None = None
+    seeds: tuple[int, ...]  # the seeds with task vectors
+    folder: Path  # the folder with a folder `seed_<s>` for each seed
+    tasks: tuple[int, ...] | None = None  # the selected tasks, from 1; None for all
+    spec: FinalSpec | None = None  # the specification of the run; None for exported vectors, as `directory`
     directory: RunDirectory | None = None
-    reduced: bool = False
-    test_images: tuple[int, ...] = ()
-    images: DataFacts | None = None
+    reduced: bool = False  # whether they are the export of a composition without some classes
+    test_images: tuple[int, ...] = ()  # number for each task, as exported vectors say it; empty where unknown
+    images: DataFacts | None = None  # the images that were learned and tested; None where unknown
 
     @property
     def every_seed(self) -> tuple[int, ...]:

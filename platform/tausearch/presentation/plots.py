@@ -23,52 +23,34 @@ _LEAST_RANGE = 1.0  # points of accuracy: spreads below it are noise, and nothin
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis.
+    """An axis."""
 
-    Attributes:
-        label: The text beside the axis.
-        ends: The lower and the upper end; None to fit the points.
-        log: Whether the axis is logarithmic.
-        integer_ticks: Whether only whole numbers have a tick.
-        words: The categories of an axis without numbers, in order.
-        zero: Whether a line marks 0.
-    """
-
-    label: str
-    ends: tuple[float, float] | None = None
-    log: bool = False
-    integer_ticks: bool = False
-    words: tuple[str, ...] = ()
-    zero: bool = False
+    label: str  # the text beside the axis
+    ends: tuple[float, float] | None = None  # the lower and the upper end; None to fit the points
+    log: bool = False  # whether the axis is logarithmic
+    integer_ticks: bool = False  # whether only whole numbers have a tick
+    words: tuple[str, ...] = ()  # the categories of an axis without numbers, in order
+    zero: bool = False  # whether a line marks 0
 
 
 @dataclass(frozen=True)
 class Series:
     """Points that are drawn alike; `x` and `y` hold a number or one of the axis's words for each.
 
-    Attributes:
-        name: The text in the legend; empty for none.
-        kind: "points"; "line" through points; "steps", a line without points; "bars", stacked on those of other series.
-        colour: A colour, or a number for each point on the plot's scale.
-        mark: The mark of a point.
-        thin: Whether a line is one of many, and stays in the background.
-        low: Lower ends of the intervals; of bars, along their length. Empty without intervals.
-        high: Upper ends of the intervals.
-        trials: The trial of each point, or of the whole line; the page shows its hyperparameters at the pointer.
-        hover: The text of each point at the page's pointer.
+    "steps" are a line without points; "bars" are stacked on those of other series.
     """
 
     x: Sequence[float | str]
     y: Sequence[float | str]
-    name: str = ""
+    name: str = ""  # the text in the legend; empty for none
     kind: Literal["points", "line", "steps", "bars"] = "points"
-    colour: str | Sequence[float] = ACCENT
-    mark: Mark = "circle"
-    thin: bool = False
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    trials: Sequence[int] = ()
-    hover: Sequence[str] = ()
+    colour: str | Sequence[float] = ACCENT  # a colour, or a number for each point on the plot's scale
+    mark: Mark = "circle"  # the mark of a point
+    thin: bool = False  # whether a line is one of many, and stays in the background
+    low: Sequence[float] = ()  # lower ends of the intervals; of bars, along their length. Empty without intervals
+    high: Sequence[float] = ()  # upper ends of the intervals
+    trials: Sequence[int] = ()  # of each point, or of the whole line; the page shows its hyperparameters at the pointer
+    hover: Sequence[str] = ()  # the text of each point at the page's pointer
 
     @property
     def counts(self) -> list[str]:
@@ -89,19 +71,14 @@ class Facet:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot of one or more facets, which share the vertical axis.
-
-    Attributes:
-        numbers: The main numbers in words, for readers who cannot see the plot.
-        scale: The name and the ends of the scale that coloured points refer to; None without such points.
-    """
+    """A plot of one or more facets, which share the vertical axis."""
 
     title: str
     caption: str
     y: Axis
     facets: Sequence[Facet]  # from left to right
-    numbers: str = ""
-    scale: tuple[str, float, float] | None = None
+    numbers: str = ""  # the main numbers in words, for readers who cannot see the plot
+    scale: tuple[str, float, float] | None = None  # of coloured points: name and ends; None without such points
 
     @property
     def legend(self) -> bool:
@@ -111,17 +88,11 @@ class Plot:
 
 @dataclass(frozen=True)
 class AccuracyAxis:
-    """The range of accuracies, percent, that starts at the lowest value that is no outlier.
+    """The range of accuracies, percent, that starts at the lowest value that is no outlier."""
 
-    Attributes:
-        low: Lower end.
-        high: Upper end.
-        floor: Values below it are outliers, and off the axis.
-    """
-
-    low: float
-    high: float
-    floor: float
+    low: float  # lower end
+    high: float  # upper end
+    floor: float  # values below it are outliers, and off the axis
 
     @classmethod
     def of(cls, values: Sequence[float]) -> AccuracyAxis:

@@ -19,21 +19,13 @@ _ENOUGH_TO_RANK = 30
 
 @dataclass(frozen=True)
 class SearchPlots:
-    """The plots of a search; a plot is None where the trials do not suffice for it.
-
-    Attributes:
-        spec: The specification.
-        all_trials: The trials, ordered by number; plots show those that have ended.
-        importances: Hyperparameter to its importance, from `runs.importances`.
-        correlations: Task k to the rank correlation, from `runs.rank_correlations`.
-        chosen: Number of the trial that is chosen, by fresh runs where there are any.
-    """
+    """The plots of a search; a plot is None where the trials do not suffice for it."""
 
     spec: SearchSpec
-    all_trials: Sequence[TrialSummary]
-    importances: Mapping[str, Importance] = field(default_factory=dict)
-    correlations: Mapping[int, float] = field(default_factory=dict)
-    chosen: int | None = None
+    all_trials: Sequence[TrialSummary]  # the trials, ordered by number; plots show those that have ended
+    importances: Mapping[str, Importance] = field(default_factory=dict)  # by hyperparameter
+    correlations: Mapping[int, float] = field(default_factory=dict)  # by task
+    chosen: int | None = None  # number of the trial that is chosen, by fresh runs where there are any
 
     @cached_property
     def trials(self) -> list[TrialSummary]:

@@ -60,12 +60,9 @@ class FittedTable(rich.table.Table):
 
     rich cuts each of them down to a letter. The first column always stays; minor ones go first, of these one whose text
     would fill many lines, then the last ones.
-
-    Attributes:
-        minor: Numbers of the minor columns.
     """
 
-    minor: Collection[int] = ()
+    minor: Collection[int] = ()  # numbers of the minor columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Return the table of rich, and the line that says what was left out."""

@@ -16,23 +16,14 @@ Rank = Literal["best", "second"]
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-        name: The heading.
-        format: Function from a value to its text; not called for text, which is put in one line, and for None.
-        right: Whether cells are aligned to the right, as numbers are.
-        wrap: Whether a narrow terminal breaks the text into lines.
-        minor: Whether a narrow terminal leaves the column out.
-        heat: Whether the page colours the cells by their values, which are percentages.
-    """
-
-    name: str
-    format: Callable[[Any], str] = number
-    right: bool = False
-    wrap: bool = False
-    minor: bool = False
-    heat: bool = False
+    name: str  # the heading
+    format: Callable[[Any], str] = number  # of a value; not called for text, which is put in one line, and for None
+    right: bool = False  # whether cells are aligned to the right, as numbers are
+    wrap: bool = False  # whether a narrow terminal breaks the text into lines
+    minor: bool = False  # whether a narrow terminal leaves the column out
+    heat: bool = False  # whether the page colours the cells by their values, which are percentages
 
     def text(self, value: object) -> str:
         """Return the text of a cell. Names of classes and files may have line breaks, which would be another row."""
@@ -41,17 +32,11 @@ class Column:
 
 @dataclass(frozen=True)
 class CellLook:
-    """How one cell stands out.
+    """How one cell stands out."""
 
-    Attributes:
-        rank: Its place in its column; None for the others, and where there is no order.
-        notes: Numbers of the table's notes about it.
-        link: Where the page leads from it: `#cell-3`.
-    """
-
-    rank: Rank | None = None
-    notes: tuple[int, ...] = ()
-    link: str = ""
+    rank: Rank | None = None  # its place in its column; None for the others, and where there is no order
+    notes: tuple[int, ...] = ()  # numbers of the table's notes about it
+    link: str = ""  # where the page leads from it: `#cell-3`
 
     @property
     def marks(self) -> str:
@@ -61,27 +46,16 @@ class CellLook:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a title.
+    """A table with a title."""
 
-    Attributes:
-        title: The text above the table.
-        columns: The columns, from left to right.
-        rows: The values; each row has one for each column.
-        emphasis: Number of a row to how it stands out: "marked" was chosen, "total" sums up the rows above.
-        looks: Numbers of a row and a column to how that cell stands out.
-        notes: Texts below the table; cells refer to them by letters.
-        blocks: Numbers of rows below a rule.
-        caption: What the numbers are, after the title; not in the terminal.
-    """
-
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[tuple[Any, ...]]
-    emphasis: Mapping[int, Emphasis] = field(default_factory=dict)
-    looks: Mapping[tuple[int, int], CellLook] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    blocks: Sequence[int] = ()
-    caption: str = ""
+    title: str  # the text above the table
+    columns: Sequence[Column]  # the columns, from left to right
+    rows: Sequence[tuple[Any, ...]]  # the values; each row has one for each column
+    emphasis: Mapping[int, Emphasis] = field(default_factory=dict)  # by row; "total" sums up the rows above
+    looks: Mapping[tuple[int, int], CellLook] = field(default_factory=dict)  # by row and column
+    notes: Sequence[str] = ()  # texts below the table; cells refer to them by letters
+    blocks: Sequence[int] = ()  # numbers of rows below a rule
+    caption: str = ""  # what the numbers are, after the title; not in the terminal
 
     @property
     def header(self) -> list[str]:

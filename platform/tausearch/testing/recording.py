@@ -16,37 +16,22 @@ from trainables.state import State, check_state, read_state, write_state
 
 
 class AfterTask(NamedTuple):
-    """The trial after one task.
+    """The trial after one task."""
 
-    Attributes:
-        row: The metrics row, without times.
-        logits: Logits of the evaluation images of the first task.
-        constant: A copy of the tensors that the state calls constant.
-        artifacts: The number of files with artifacts.
-    """
-
-    row: dict[str, Any]
-    logits: Tensor
-    constant: dict[str, Tensor]
-    artifacts: int
+    row: dict[str, Any]  # the metrics row, without times
+    logits: Tensor  # logits of the evaluation images of the first task
+    constant: dict[str, Tensor]  # a copy of the tensors that the state calls constant
+    artifacts: int  # the number of files with artifacts
 
 
 class Recorded(NamedTuple):
-    """A finished trial. Tests share it and must not change it.
+    """A finished trial. Tests share it and must not change it."""
 
-    Attributes:
-        sequence: The finished sequence.
-        tasks: The record of every task.
-        reached: For every task, the images that the method could reach just before the task ended.
-        folder: Folder with `artifacts`, the checkpoints `1`, `2`, ... and their constants in `blobs`.
-        draws: Whether the trial drew from the global generator.
-    """
-
-    sequence: IncrementalSequence
-    tasks: list[AfterTask]
-    reached: list[set[bytes]]
-    folder: Path
-    draws: bool
+    sequence: IncrementalSequence  # the finished sequence
+    tasks: list[AfterTask]  # the record of every task
+    reached: list[set[bytes]]  # for every task, the images that the method could reach just before the task ended
+    folder: Path  # folder with `artifacts`, the checkpoints `1`, `2`, ... and their constants in `blobs`
+    draws: bool  # whether the trial drew from the global generator
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -13,17 +13,11 @@ _AND_IN = (
 
 
 class Separation(Strict):
-    """How well a loss tells the training images of a class from its test images.
+    """How well a loss tells the training images of a class from its test images."""
 
-    Attributes:
-        auc: Share of pairs in which the training image has the lower loss, from 0 to 1; 0.5 cannot tell them apart.
-        low: Lower end of the 95 % interval, see `membership.interval`.
-        high: Its upper end.
-    """
-
-    auc: float
-    low: float
-    high: float
+    auc: float  # share of pairs in which the training image has the lower loss, from 0 to 1; 0.5 cannot tell them apart
+    low: float  # lower end of the 95 % interval, see `membership.interval`
+    high: float  # its upper end
 
     def text(self) -> str:
         """Return the area and its interval."""
@@ -39,53 +33,30 @@ class AnswerShare(Strict):
 
 
 class ForgottenClass(Strict):
-    """One class that was taken out.
+    """One class that was taken out."""
 
-    Attributes:
-        number: Its place in the class order of the run, from 1.
-        task: Its task in the run, from 1.
-        name: Its name; None in files of exported models, which do not hold it.
-        train: Number of its training images.
-        test: Number of its test images.
-        itself: Share of its test images that the run answered with it, percent, mean over the seeds.
-        others: The same for other classes that were taken out.
-        answers: The other classes, the largest share after the removal first.
-        class_loss: Membership by the cross-entropy of the class, before; afterwards there is none.
-        own_loss_before: Membership by the cross-entropy of the model's own answer.
-        own_loss_after: The same after the removal.
-    """
-
-    number: int
-    task: int
-    name: str | None
-    train: int
-    test: int
-    itself: float
-    others: float
-    answers: tuple[AnswerShare, ...]
-    class_loss: Separation
-    own_loss_before: Separation
-    own_loss_after: Separation
+    number: int  # its place in the class order of the run, from 1
+    task: int  # its task in the run, from 1
+    name: str | None  # its name; None in files of exported models, which do not hold it
+    train: int  # number of its training images
+    test: int  # number of its test images
+    itself: float  # share of its test images that the run answered with it, percent, mean over the seeds
+    others: float  # the same for other classes that were taken out
+    answers: tuple[AnswerShare, ...]  # the other classes, the largest share after the removal first
+    class_loss: Separation  # membership by the cross-entropy of the class, before; afterwards there is none
+    own_loss_before: Separation  # membership by the cross-entropy of the model's own answer
+    own_loss_after: Separation  # the same after the removal
 
 
 class RemovalReport(Strict):
-    """A removal and what it has changed. Tasks have their numbers of the run.
+    """A removal and what it has changed. Tasks have their numbers of the run."""
 
-    Attributes:
-        tasks: The tasks with a class left, in the order of the composition's tasks.
-        classes: The classes that were taken out.
-        before: For each seed the run's accuracy on the images of these tasks that are left, percent.
-        left_out: What the composition no longer holds, a line each.
-        remains: What may still depend on images of the forgotten classes, a line each.
-        retrained: The run whose tasks were trained again without these classes; None where none was.
-    """
-
-    tasks: tuple[int, ...]
-    classes: tuple[ForgottenClass, ...]
-    before: tuple[tuple[float, ...], ...]
-    left_out: tuple[str, ...]
-    remains: tuple[str, ...]
-    retrained: str | None = None
+    tasks: tuple[int, ...]  # the tasks with a class left, in the order of the composition's tasks
+    classes: tuple[ForgottenClass, ...]  # the classes that were taken out
+    before: tuple[tuple[float, ...], ...]  # of each seed: the run's accuracy on their images that are left, percent
+    left_out: tuple[str, ...]  # what the composition no longer holds, a line each
+    remains: tuple[str, ...]  # what may still depend on images of the forgotten classes, a line each
+    retrained: str | None = None  # the run whose tasks were trained again without these classes; None where none was
 
     @property
     def forgotten(self) -> frozenset[int]:

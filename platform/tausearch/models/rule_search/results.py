@@ -9,15 +9,10 @@ from tausearch.runs import Score
 
 
 class RuleTrial(Strict):
-    """Values of a rule's parameters, and what they came to.
+    """Values of a rule's parameters, and what they came to."""
 
-    Attributes:
-        parameters: The value of each parameter.
-        accuracies: For each seed the mean validation accuracy over the tasks of positive weight, percent.
-    """
-
-    parameters: dict[str, float]
-    accuracies: tuple[float, ...]
+    parameters: dict[str, float]  # the value of each parameter
+    accuracies: tuple[float, ...]  # of each seed: the mean validation accuracy over tasks of positive weight, percent
 
     @property
     def score(self) -> Score:
@@ -26,23 +21,14 @@ class RuleTrial(Strict):
 
 
 class RuleSearch(Strict):
-    """How the parameters of a rule were chosen: by validation images alone.
+    """How the parameters of a rule were chosen: by validation images alone."""
 
-    Attributes:
-        seed: The seed of the search.
-        searched: The names of the parameters that were searched.
-        images: The number of validation images of the tasks of positive weight.
-        trials: The trials in their order. The first has the defaults, and the values that were given.
-        chosen: The number of the chosen trial, from 0: the best, the earlier one of equals.
-        plain_sum: The accuracies of the weighted sum, as those of a trial.
-    """
-
-    seed: int
-    searched: tuple[str, ...]
-    images: int
-    trials: tuple[RuleTrial, ...]
-    chosen: int
-    plain_sum: tuple[float, ...]
+    seed: int  # the seed of the search
+    searched: tuple[str, ...]  # the names of the parameters that were searched
+    images: int  # the number of validation images of the tasks of positive weight
+    trials: tuple[RuleTrial, ...]  # in their order; the first has the defaults, and the values that were given
+    chosen: int  # the number of the chosen trial, from 0: the best, the earlier one of equals
+    plain_sum: tuple[float, ...]  # the accuracies of the weighted sum, as those of a trial
 
     def scores(self) -> dict[str, Score]:
         """Return the scores to compare: of the chosen values, of the first trial, and of the weighted sum."""

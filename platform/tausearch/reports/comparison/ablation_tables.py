@@ -20,19 +20,13 @@ VARIANTS = ("all", "head", "none")
 
 @dataclass(frozen=True)
 class AblationRow:
-    """Results of a method on a benchmark with everything, only the head, or nothing regularised.
-
-    Attributes:
-        settings: Other settings than the ablation, as text; empty for the method as it is.
-        ours: Variant to final run.
-        paper: Variant to the paper's final accuracy, percent; empty where ours cannot be compared with it.
-    """
+    """Results of a method on a benchmark with everything, only the head, or nothing regularised."""
 
     benchmark: str
     method: str
-    settings: str
-    ours: dict[str, FinalRunResults]
-    paper: dict[str, float]
+    settings: str  # other settings than the ablation, as text; empty for the method as it is
+    ours: dict[str, FinalRunResults]  # variant to final run
+    paper: dict[str, float]  # variant to the paper's final accuracy, percent; empty where ours cannot be compared
 
     @property
     def run_names(self) -> str:

@@ -22,22 +22,15 @@ _NOT_COMPARED = ("split_seed", "backbone_weights", "weights_digest", "initial_he
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """Results of a method on a benchmark: ours, the paper's, or both.
-
-    Attributes:
-        settings: See `FinalRunResults.settings`; empty for the method as it is.
-        others: Number of further runs with the same identity as `ours`.
-        paper: None if the paper has no result, or `ours` cannot be compared with it.
-        not_comparable: Why `ours` cannot be compared with the paper's; empty if it can.
-    """
+    """Results of a method on a benchmark: ours, the paper's, or both."""
 
     benchmark: str
     method: str
-    settings: dict[str, Scalar]
+    settings: dict[str, Scalar]  # see `FinalRunResults.settings`; empty for the method as it is
     ours: FinalRunResults | None
-    others: int
-    paper: PaperCell | None
-    not_comparable: tuple[str, ...] = ()
+    others: int  # number of further runs with the same identity as `ours`
+    paper: PaperCell | None  # None if the paper has no result, or `ours` cannot be compared with it
+    not_comparable: tuple[str, ...] = ()  # why `ours` cannot be compared with the paper's; empty if it can
 
     @property
     def difference(self) -> float | None:
@@ -61,18 +54,12 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison on one benchmark.
-
-    Attributes:
-        in_paper: Whether the paper has the benchmark.
-        rows: The paper's methods, with ours where there is a run that can be compared.
-        not_compared: Runs that cannot be compared with the paper.
-    """
+    """The comparison on one benchmark."""
 
     benchmark: str
-    in_paper: bool
-    rows: tuple[ComparisonRow, ...]
-    not_compared: tuple[ComparisonRow, ...]
+    in_paper: bool  # whether the paper has the benchmark
+    rows: tuple[ComparisonRow, ...]  # the paper's methods, with ours where there is a run that can be compared
+    not_compared: tuple[ComparisonRow, ...]  # runs that cannot be compared with the paper
 
 
 @dataclass(frozen=True)

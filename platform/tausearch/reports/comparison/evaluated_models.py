@@ -31,22 +31,15 @@ _NOTE = f"readings of unlearning: {see_page('compose')}; a gain is relative to t
 
 @dataclass(frozen=True)
 class EvaluationRow:
-    """Specialisation and unlearning of a method on a benchmark: ours, the paper's, or both.
-
-    Attributes:
-        settings: See `FinalRunResults.settings`.
-        paper: None if the paper has no result, or ours cannot be compared with it.
-        not_comparable: Why ours cannot be compared with the paper's; empty if it can.
-        part: See `EvaluationResult.part_of`.
-    """
+    """Specialisation and unlearning of a method on a benchmark: ours, the paper's, or both."""
 
     benchmark: str
     method: str
-    settings: Mapping[str, Scalar]
+    settings: Mapping[str, Scalar]  # see `FinalRunResults.settings`
     ours: EvaluationResult | None
-    paper: PaperComposition | None
-    not_comparable: tuple[str, ...] = ()
-    part: str = ""
+    paper: PaperComposition | None  # None if the paper has no result, or ours cannot be compared with it
+    not_comparable: tuple[str, ...] = ()  # why ours cannot be compared with the paper's; empty if it can
+    part: str = ""  # see `EvaluationResult.part_of`
 
 
 def compare_evaluations(

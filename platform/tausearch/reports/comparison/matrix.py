@@ -17,36 +17,23 @@ from trainables.methods import known_method
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """A method on a benchmark.
+    """A method on a benchmark."""
 
-    Attributes:
-        score: Final accuracy, percent.
-        run: Our final run; None for a result of the paper.
-        not_comparable: Differences from the protocol of the column; such a cell is not ranked.
-        notes: What else a reader must know.
-        rank: Its place among the cells of its column that can be compared.
-    """
-
-    score: Score
-    run: FinalRunResults | None = None
-    not_comparable: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    rank: Literal["best", "second"] | None = None
+    score: Score  # final accuracy, percent
+    run: FinalRunResults | None = None  # our final run; None for a result of the paper
+    not_comparable: tuple[str, ...] = ()  # differences from the protocol of the column; such a cell is not ranked
+    notes: tuple[str, ...] = ()  # what else a reader must know
+    rank: Literal["best", "second"] | None = None  # its place among the cells of its column that can be compared
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A method in one setting, ours or the paper's.
-
-    Attributes:
-        settings: See `FinalRunResults.settings`, as text.
-        cells: Benchmark to cell.
-    """
+    """A method in one setting, ours or the paper's."""
 
     method: str
-    settings: str
+    settings: str  # see `FinalRunResults.settings`, as text
     of_paper: bool
-    cells: dict[str, MatrixCell]
+    cells: dict[str, MatrixCell]  # benchmark to cell
 
     @property
     def name(self) -> str:
@@ -56,21 +43,13 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Methods by benchmarks.
-
-    Attributes:
-        benchmarks: The columns.
-        rows: Our rows, then the paper's.
-        protocols: Benchmark to the protocol of its column; only benchmarks with runs of ours.
-        seeds: Number of seeds of most runs.
-        seeds_text: `FinalRunResults.seeds_text` of most runs with so many.
-    """
+    """Methods by benchmarks."""
 
     benchmarks: tuple[str, ...]
-    rows: tuple[MatrixRow, ...]
-    protocols: dict[str, ExperimentProtocol] = field(default_factory=dict)
-    seeds: int = 0
-    seeds_text: str = ""
+    rows: tuple[MatrixRow, ...]  # our rows, then the paper's
+    protocols: dict[str, ExperimentProtocol] = field(default_factory=dict)  # of each benchmark with runs of ours
+    seeds: int = 0  # number of seeds of most runs
+    seeds_text: str = ""  # `FinalRunResults.seeds_text` of most runs with so many
 
 
 def result_matrix(

@@ -18,45 +18,28 @@ PaperRow = tuple[Percent | None, ...]
 
 
 class PaperBenchmark(Strict):
-    """A benchmark of the paper with its protocol.
-
-    Attributes:
-        epochs: Epochs of fine-tuning per task.
-    """
+    """A benchmark of the paper with its protocol."""
 
     title: str
     tasks: int
-    epochs: int
+    epochs: int  # epochs of fine-tuning per task
 
 
 class Specialisation(Strict):
-    """Composing only the vectors of the first, the central and the last task; accuracies in percent.
+    """Composing only the vectors of the first, the central and the last task; accuracies in percent."""
 
-    Attributes:
-        target: On those three tasks.
-        target_gain: `target` less the whole composition's on the same tasks.
-        control: On all others.
-    """
-
-    target: Percent
-    target_gain: FiniteFloat
-    control: Percent
+    target: Percent  # on those three tasks
+    target_gain: FiniteFloat  # `target` less the whole composition's on the same tasks
+    control: Percent  # on all others
 
 
 class Unlearning(Strict):
-    """Taking one task's vector out of the composition, averaged over tasks; accuracies in percent.
+    """Taking one task's vector out of the composition, averaged over tasks; accuracies in percent."""
 
-    Attributes:
-        target: On the task that is taken out.
-        target_gain: `target` less the final accuracy.
-        control: On all others.
-        control_gain: `control` less the final accuracy.
-    """
-
-    target: Percent
-    target_gain: FiniteFloat
-    control: Percent
-    control_gain: FiniteFloat
+    target: Percent  # on the task that is taken out
+    target_gain: FiniteFloat  # `target` less the final accuracy
+    control: Percent  # on all others
+    control_gain: FiniteFloat  # `control` less the final accuracy
 
 
 class PaperComposition(Strict):
@@ -68,45 +51,28 @@ class PaperComposition(Strict):
 
 @dataclass(frozen=True)
 class PaperCell:
-    """A method on a benchmark, mean over the paper's runs, percent.
+    """A method on a benchmark, mean over the paper's runs, percent."""
 
-    Attributes:
-        accuracy: Final accuracy.
-        std: Its standard deviation; None for ablations, for which the paper has none.
-        forgetting: Final forgetting; None for joint training and for ablations.
-    """
-
-    accuracy: float
-    std: float | None
-    forgetting: float | None
+    accuracy: float  # final accuracy
+    std: float | None  # its standard deviation; None for ablations, for which the paper has none
+    forgetting: float | None  # final forgetting; None for joint training and for ablations
 
 
 class PaperResults(Strict):
-    """All of the paper's tables. A row has one cell per benchmark, in the order of `benchmarks`.
-
-    Attributes:
-        runs: Number of runs that a mean is over.
-        final_accuracy: Method to row, percent.
-        standard_deviation: Method to row: of the final accuracy over the runs.
-        forgetting: Method to row, percent.
-        ablated: The hyperparameter that the ablations vary.
-        beyond: Hyperparameters that the paper has not, of the regulariser of weights; their usual value is the paper's.
-        ablations: Method to the value of that hyperparameter to row: final accuracy.
-        composition: Benchmark to method.
-    """
+    """All of the paper's tables. A row has one cell per benchmark, in the order of `benchmarks`."""
 
     source: str
     backbone: str
     batch_size: int
-    runs: int
+    runs: int  # number of runs that a mean is over
     benchmarks: dict[str, PaperBenchmark]
-    final_accuracy: dict[str, PaperRow]
-    standard_deviation: dict[str, PaperRow]
-    forgetting: dict[str, PaperRow]
-    ablated: str
-    beyond: tuple[str, ...] = ()
-    ablations: dict[str, dict[str, PaperRow]]
-    composition: dict[str, dict[str, PaperComposition]]
+    final_accuracy: dict[str, PaperRow]  # method to row, percent
+    standard_deviation: dict[str, PaperRow]  # method to row: of the final accuracy over the runs
+    forgetting: dict[str, PaperRow]  # method to row, percent
+    ablated: str  # the hyperparameter that the ablations vary
+    beyond: tuple[str, ...] = ()  # of the regulariser of weights: hyperparameters whose usual value is the paper's
+    ablations: dict[str, dict[str, PaperRow]]  # method to the value of that hyperparameter to row: final accuracy
+    composition: dict[str, dict[str, PaperComposition]]  # benchmark to method
 
     @property
     def methods(self) -> tuple[str, ...]:

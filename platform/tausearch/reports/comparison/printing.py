@@ -42,27 +42,16 @@ _BETWEEN = 3  # spaces between columns
 
 @dataclass(frozen=True)
 class ComparisonOutput:
-    """A comparison in all of its forms.
+    """A comparison in all of its forms."""
 
-    Attributes:
-        content: The JSON form.
-        csv_rows: The rows of the CSV form.
-        tables: The tables of the terminal and Markdown, and of LaTeX where there is no matrix.
-        matrix: Methods by benchmarks: the table of LaTeX, and the first one of Markdown.
-        lack: Lines about what was asked for and is not there: for stderr, and as comments in LaTeX.
-        empty: The line that stands for missing tables; empty where no line is needed.
-        notes: The lines below the tables in the terminal; without a matrix they are the captions of Markdown and LaTeX.
-        picture: The file of the picture that was drawn; the terminal names it.
-    """
-
-    content: Mapping[str, Any]
-    csv_rows: Sequence[Mapping[str, Any]]
-    tables: Sequence[Table]
-    empty: str = ""
-    notes: Sequence[str] = ()
-    picture: Path | None = None
-    matrix: Table | None = None
-    lack: str = ""
+    content: Mapping[str, Any]  # the JSON form
+    csv_rows: Sequence[Mapping[str, Any]]  # the rows of the CSV form
+    tables: Sequence[Table]  # the tables of the terminal and Markdown, and of LaTeX where there is no matrix
+    empty: str = ""  # the line that stands for missing tables; empty where no line is needed
+    notes: Sequence[str] = ()  # below the tables in the terminal; without a matrix the captions of Markdown and LaTeX
+    picture: Path | None = None  # the file of the picture that was drawn; the terminal names it
+    matrix: Table | None = None  # methods by benchmarks: the table of LaTeX, and the first one of Markdown
+    lack: str = ""  # lines about what was asked for and is not there: for stderr, and as comments in LaTeX
 
     @property
     def markdown(self) -> str:

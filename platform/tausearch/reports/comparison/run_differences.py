@@ -25,27 +25,16 @@ _FEWEST = 2  # pairs that have a deviation
 
 @dataclass(frozen=True)
 class RunDifference:
-    """The final accuracy of a run less that of the first named run, the baseline.
-
-    Attributes:
-        points: The difference: the mean over shared seeds, or of the means where seeds are not paired. None for the
-            baseline, and for a run that cannot be compared with it.
-        error: Standard error of the difference, points; None after one seed.
-        shared: Number of seeds that both runs have finished, each in the same class order.
-        paired: Whether the difference is that of shared seeds; None without a difference.
-        orders: Whether the runs are over several class orders.
-        not_comparable: Why the run cannot be compared with the baseline; empty if it can.
-        may_differ: Whether its images may be others than the baseline's.
-    """
+    """The final accuracy of a run less that of the first named run, the baseline."""
 
     run: FinalRunResults
-    points: float | None = None
-    error: float | None = None
-    shared: int = 0
-    paired: bool | None = None
-    orders: bool = False
-    not_comparable: tuple[str, ...] = ()
-    may_differ: bool = False
+    points: float | None = None  # over shared seeds, or of the means; None for the baseline and what cannot be compared
+    error: float | None = None  # standard error of the difference, points; None after one seed
+    shared: int = 0  # number of seeds that both runs have finished, each in the same class order
+    paired: bool | None = None  # whether the difference is that of shared seeds; None without a difference
+    orders: bool = False  # whether the runs are over several class orders
+    not_comparable: tuple[str, ...] = ()  # why the run cannot be compared with the baseline; empty if it can
+    may_differ: bool = False  # whether its images may be others than the baseline's
 
     @property
     def text(self) -> str | None:

@@ -29,22 +29,14 @@ FREE_FIELDS = ("split_seed", "backbone_weights", "initial_head")
 
 @dataclass(frozen=True)
 class FinalRunResults:
-    """A final run with at least one finished seed.
-
-    Attributes:
-        accuracy: Final accuracy over the finished seeds.
-        forgetting: Final forgetting over the finished seeds; None for methods without.
-        pooled: Accuracy over the images of all tasks together; None where it was not measured.
-        incremental: Average incremental accuracy; None for a joint method.
-        choice_remark: That its search chooses another configuration now; else empty.
-    """
+    """A final run with at least one finished seed."""
 
     spec: FinalSpec
-    accuracy: Score
-    forgetting: Score | None
-    pooled: Score | None = None
-    incremental: Score | None = None
-    choice_remark: str = ""
+    accuracy: Score  # final accuracy over the finished seeds
+    forgetting: Score | None  # final forgetting over the finished seeds; None for methods without
+    pooled: Score | None = None  # accuracy over the images of all tasks together; None where it was not measured
+    incremental: Score | None = None  # average incremental accuracy; None for a joint method
+    choice_remark: str = ""  # that its search chooses another configuration now; else empty
 
     @property
     def tuned_on(self) -> str | None:

@@ -16,16 +16,12 @@ from tausearch.reports.comparison.runs import FinalRunResults, latest_per_key
 
 @dataclass(frozen=True)
 class TransferCell:
-    """Hyperparameters tuned on one benchmark and judged on another, or on the same one.
-
-    Attributes:
-        own: The final run that was tuned on `judged_on` itself, under the same protocol.
-    """
+    """Hyperparameters tuned on one benchmark and judged on another, or on the same one."""
 
     tuned_on: str
     judged_on: str
     run: FinalRunResults
-    own: FinalRunResults | None
+    own: FinalRunResults | None  # the final run that was tuned on `judged_on` itself, under the same protocol
 
     @property
     def loss(self) -> float | None:
@@ -43,20 +39,14 @@ class TransferCell:
 
 @dataclass(frozen=True)
 class TransferMatrix:
-    """The matrix of one method on one backbone in one precision; all runs of a column were judged under one protocol.
-
-    Attributes:
-        settings: See `FinalRunResults.marks`; empty for the method as it is.
-        cells: The cells, by (tuned on, judged on).
-        left_out: The runs that were judged under another protocol or on other images than the rest of their column.
-    """
+    """A method on one backbone in one precision; all runs of a column were judged under one protocol."""
 
     method: str
-    settings: dict[str, Scalar]
+    settings: dict[str, Scalar]  # see `FinalRunResults.marks`; empty for the method as it is
     backbone: str
     precision: str
-    cells: dict[tuple[str, str], TransferCell]
-    left_out: tuple[str, ...]
+    cells: dict[tuple[str, str], TransferCell]  # the cells, by (tuned on, judged on)
+    left_out: tuple[str, ...]  # runs judged under another protocol or on other images than most of their column
 
     @property
     def tuned_on(self) -> tuple[str, ...]:

@@ -21,19 +21,12 @@ _MARKS = {"circle": "circle", "ring": "circle-open", "triangle": "triangle-down"
 
 @dataclass(frozen=True)
 class PagePlot:
-    """A plot of the page.
-
-    Attributes:
-        title: The heading.
-        text: The caption with the main numbers, which a screen reader says, too.
-        figure: The plotly figure, as JSON that can stand in a script element.
-        height: Pixels.
-    """
+    """A plot of the page."""
 
     title: str
-    text: str
-    figure: str
-    height: int
+    text: str  # the caption with the main numbers, which a screen reader says, too
+    figure: str  # the plotly figure, as JSON that can stand in a script element
+    height: int  # pixels
 
 
 def draw_plot(plot: Plot, height: int = 300) -> PagePlot:

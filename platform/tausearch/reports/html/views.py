@@ -54,21 +54,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReportCell:
-    """A method on a benchmark, with the directories of its runs.
-
-    Attributes:
-        state: Its progress in a few words: "searched 7/24", "done".
-        others: Further final runs of the search, which the page names.
-        unreadable: A line for each run that may be a final run of the search and cannot be read.
-    """
+    """A method on a benchmark, with the directories of its runs."""
 
     benchmark: str
     method: str
     search: RunDirectory | None
     final: RunDirectory | None
-    state: str
-    others: tuple[FinalSpec, ...] = ()
-    unreadable: tuple[str, ...] = ()
+    state: str  # its progress in a few words: "searched 7/24", "done"
+    others: tuple[FinalSpec, ...] = ()  # further final runs of the search, which the page names
+    unreadable: tuple[str, ...] = ()  # a line for each run that may be a final run of the search and cannot be read
 
 
 @contextmanager
@@ -97,25 +91,17 @@ class RunPlots:
 
 @dataclass
 class RunView:
-    """What the page shows of one run.
-
-    Attributes:
-        facts: The run's settings and progress: name to text.
-        hover: The text of each trial at the pointer, by number; JSON.
-        trials: The table of trials or seeds.
-        score: The headline: best validation accuracy, or other value, of a search; test accuracy of a final run.
-        unit: Its unit.
-    """
+    """What the page shows of one run."""
 
     name: str
-    facts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)  # the run's settings and progress: name to text
     drawn: RunPlots = field(default_factory=RunPlots)
-    hover: str = "{}"
+    hover: str = "{}"  # the text of each trial at the pointer, by number; JSON
     tables: list[Table] = field(default_factory=list)
     best_file: str = ""
-    trials: Table | None = None
-    score: str = ""
-    unit: str = "%"
+    trials: Table | None = None  # the table of trials or seeds
+    score: str = ""  # the headline: best validation accuracy, or other value, of a search; test accuracy of a final run
+    unit: str = "%"  # its unit
     incremental: str = ""
     forgetting: str = ""
 
