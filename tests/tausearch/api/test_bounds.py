@@ -16,7 +16,7 @@ from tausearch.api.bounds import bound_search, bound_training
 from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage, read_spec
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
-from tests.tausearch.cli.test_output import result_of
+from tests.tausearch.cli.ended import result_of
 from trainables.errors import InputError
 
 WIDTH = 64  # of glyph_vit

@@ -52,7 +52,7 @@ from tausearch.runs import (
     verdict,
 )
 from tests.support.runs.trials import FIXED, final_spec, make_trial
-from tests.tausearch.cli.test_output import lines_of, recorded, result_of
+from tests.tausearch.cli.ended import lines_of, recorded, result_of
 
 Captured = pytest.CaptureFixture[str]
 

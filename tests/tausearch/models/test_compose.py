@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
-import shutil
 import statistics
-import sys
-import warnings
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +13,8 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-import yaml
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 
-from tausearch import compose, draw, evaluate, load_model
+from tausearch import compose, draw, evaluate
 from tausearch.api import ComposeRequest, EvaluateRequest, analysis, composition
 from tausearch.api.benchmarks import OpenBenchmark, open_benchmark
 from tausearch.api.composition import open_pools
@@ -31,19 +23,16 @@ from tausearch.models import (
     CompositionResult,
     EvaluationResult,
     VectorSource,
-    describe_run,
-    export,
     find_source,
     read_compositions,
     read_evaluation,
 )
-from tausearch.runs import FinalSpec, Record, RunDirectory, SearchSpec, Storage, read_spec
+from tausearch.runs import Record, RunDirectory, Storage, read_spec
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark
 from tests.tausearch.models.test_removal_report import report
-from trainables import user_code
 from trainables.backbones import Backbone
-from trainables.composition import VECTOR_FILE, ComposedNetwork, choose_rule, read_curvature
+from trainables.composition import ComposedNetwork
 from trainables.errors import InputError
 from trainables.evaluation import accuracies
 
@@ -61,8 +50,6 @@ def test_the_uniform_composition_is_what_the_run_evaluated_at_its_end(name: str,
     done = compose([name], storage=made.root)
     assert [list(row) for row in done.result.accuracies] == accuracies_of(made.run(name))
     assert done.result.weights == (1 / 3,) * 3 and done.result.seeds == (0, 1)
-    trials = Record(made.run(name).record).trials()
-    assert done.result.summary()["test/final_accuracy"].mean == pytest.approx(sum(t.value or 0 for t in trials) / 2)
 
 
 @pytest.mark.parametrize("name", ["ita", "ia3"])
@@ -130,118 +117,6 @@ def test_weights_and_labels(options: dict, label: str, weights: tuple[float, ...
     assert done.result in read_compositions(made.run("ita"))
 
 
-def test_a_rule_draws_with_the_seed_of_the_run(made: Storage) -> None:
-    done = compose(["ita"], rule="dare", density=0.1, seeds=[1], storage=made.root).result
-    pool = pool_of(made, "ita", 1)
-    network = ComposedNetwork(Backbone(), torch.device("cpu"))
-    network.compose(pool, done.weights, pool.head(), choose_rule("dare", {"density": 0.1}, 1))
-    assert list(done.accuracies[0]) == accuracies(network.predict, small_benchmark().evaluation, "cpu")
-
-
-RULE = """
-from trainables.composition import Merging, Parameter
-
-class Part:
-    parameters = {"part": Parameter(0.5, low=-1, high=1)}
-
-    def merge(self, merging: Merging):
-        taus, part = merging.taus, merging.parameters["part"]
-        return {n: part * sum(w * tau[n] for tau, w in zip(taus, merging.weights)) for n in merging.names}
-"""
-
-
-def test_a_rule_of_ones_own_takes_its_parameters_and_is_code_that_must_be_allowed(
-    made: Storage, tmp_path: Path, shown: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "their_part.py").write_text(RULE, encoding="utf-8")
-    words = ("--seeds", "0", "--format", "json", "--rule", "their_part:Part")
-    whole = json.loads(shown("compose", "ita", *words, "--set", "part=1")[0])
-    turned = json.loads(shown("compose", "ita", *words, "--set", "part=-1", "--export", "out")[0])
-    assert whole["accuracies"] == json.loads(shown("compose", "ita", *words[:4])[0])["accuracies"]
-    assert turned["label"] == "uniform-their_part.Part--1-seeds-0" and turned["rule_parameters"] == {"part": -1.0}
-    negative = json.loads(shown("compose", "ita", *words[:4], "--weights", ",".join([f"{-1 / 3}"] * 3))[0])
-    assert turned["accuracies"] == negative["accuracies"] != whole["accuracies"]
-    monkeypatch.setattr(user_code, "_allowed", {})
-    with pytest.raises(InputError, match=r"a file names this code.*--allow-code their_part:Part"):
-        load_model(tmp_path / "out" / "vectors")
-    assert '\ntausearch.allow_code("their_part:Part")  #' in (tmp_path / "out" / "vectors" / "README.md").read_text()
-
-
-def test_the_code_of_a_rule_that_has_changed_is_told(
-    made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "their_edited.py"
-    file.write_text(RULE, encoding="utf-8")
-    options: dict[str, Any] = {"rule": "their_edited:Part", "seeds": [0], "storage": made.root}
-    first = compose(["ita"], set={"part": 1}, export="out", forms=["vectors"], **options)
-    same = compose(["ita"], set={"part": 1}, **options).result
-    assert first.result.code_digests == same.code_digests and "their_edited:Part" in same.code_digests
-    with warnings.catch_warnings(action="error"):
-        load_model("out")
-    capsys.readouterr()
-    file.write_text(f"{RULE}\n# edited\n", encoding="utf-8")
-    old = r"^'their_edited:Part': .*their_edited.py has changed since this Python imported it; restart Python \(in a"
-    with pytest.raises(InputError, match=old):
-        load_model("out")
-    with pytest.raises(InputError, match=old):
-        compose(["ita"], set={"part": 0.5}, **options)
-    monkeypatch.delitem(sys.modules, "their_edited")
-    with pytest.warns(UserWarning, match="the code of their_edited:Part has changed since the test"):
-        load_model("out")
-    with warnings.catch_warnings(action="error"):
-        load_model("out", keep=[1, 2])  # the weighted sum
-    compose(["ita"], set={"part": 0.5}, **options)
-    line = "the code of their_edited:Part has changed since these compositions of ita: "
-    assert capsys.readouterr().err.count(f"tausearch: {line}{first.result.label}\n") == 1
-    pools = open_pools(made, ["ita"], EvaluateRequest(["ita"], seeds=[0]))
-    with pytest.raises(InputError, match="their_edited:Part has changed since this was tested; compose it again"):
-        export(tmp_path / "again", ["vectors"], pools, first.result, lambda n: None)
-
-
-def test_rules_that_read_curvature_find_it_in_the_run_and_in_its_export(
-    curved: Storage, command: Command, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    root = ("--format", "json", "--storage", curved.root)
-    words = ("--rule", "fisher", "--set", "damping=0.01", "--export", out, "--forms", "vectors")
-    done = json.loads(command("compose", "diagonal", *words, *root)[0])
-    assert done["label"] == "uniform-fisher-0.01" and done["rule_parameters"] == {"damping": 0.01}
-    pool, network = pool_of(curved, "diagonal", 0), ComposedNetwork(Backbone(), torch.device("cpu"))
-    vectors = list(pool)
-    fishers = [read_curvature(each, network.theta_0).mean.tensors() for each in vectors]
-    name, theta_0 = next(iter(network.theta_0.items()))
-    taus = [each.dense(name, theta_0) for each in vectors]
-    least = 0.01 * sum(each[name].double().mean() for each in fishers) / 3
-    above = sum((each[name].double() + least) * tau for each, tau in zip(fishers, taus, strict=True))
-    network.compose(pool, [1 / 3] * 3, pool.head(), choose_rule("fisher", {"damping": 0.01}))
-    wanted = theta_0 + above / sum(each[name].double() + least for each in fishers)
-    torch.testing.assert_close(network.weights[name], wanted.float())
-    model = load_model(out / "vectors", seed=0)
-    found = [accuracies(model.module, small_benchmark().evaluation, "cpu")]
-    assert found == done["accuracies"][:1]
-    assert json.loads(command("compose", "kronecker", "--rule", "regmean", *root)[0])["rule"] == "regmean"
-    without = ("diagonal:1", "plain:2,3", "--weights", "1,0,0")  # what has no share needs no curvature
-    assert json.loads(command("compose", *without, "--rule", "fisher", *root)[0])["weights"] == [1, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["plain", "--rule", "fisher"], "rule 'fisher' reads curvatures: the task vector of task 1 was saved without"),
-        (["kronecker", "--rule", "fisher"], "is a curvature of the kind kronecker, must be diagonal"),
-        (["diagonal", "--rule", "regmean"], "is a curvature of the kind diagonal, must be kronecker"),
-        (["diagonal", "--rule", "fisher", "--forget", "0"], "--forget: rule 'fisher' reads curvatures, which"),
-    ],
-)
-def test_a_curvature_that_a_rule_needs_is_missed_in_a_line(
-    arguments: list[str], words: str, curved: Storage, command: Command
-) -> None:
-    out, err = command("compose", *arguments, "--storage", curved.root, code=2)
-    assert out == "" and err.count("\n") == 1 and words in err, err
-
-
 def test_seeds_are_summed_up_as_a_final_run_sums_them(made: Storage) -> None:
     content = json.loads((compose(["ita"], storage=made.root).file or Path()).read_text(encoding="utf-8"))
     wanted = json.loads(made.run("ita").results_file.read_text(encoding="utf-8"))["summary"]["test/final_accuracy"]
@@ -282,130 +157,6 @@ def test_images_are_read_where_the_command_says_else_where_the_run_read_them(
     for asked in ("/here", None):
         composition._benchmark([there], EvaluateRequest(["ita"], data_root=asked), "final", Backbone())
     assert read == ["/here", "/there"]
-
-
-@pytest.mark.parametrize("tracking", [(), ("tensorboard",)])
-def test_a_version_is_refused_before_the_work_where_mlflow_has_no_run(
-    tracking: tuple[str, ...], made: Storage, monkeypatch: Patch
-) -> None:
-    monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
-    spec = read_spec(made.run("ita")).model_copy(update={"tracking": tracking})
-    monkeypatch.setattr(composition, "_run_of", lambda pools: (spec, made.run("ita")))
-    first = f"runs sync ita --storage {made.root} --tracking mlflow"
-    with pytest.raises(InputError, match=f"--register: MLflow does not have ita; first: .*{first}"):
-        compose(["ita"], register=True, storage=made.root)
-
-
-def test_a_version_is_refused_before_the_work_where_the_run_cannot_be_written(
-    made: Storage, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
-    spec, closed = read_spec(made.run("ita")).model_copy(update={"tracking": ("mlflow",)}), RunDirectory(tmp_path)
-    closed.compositions.touch()  # in the place of the folder
-    monkeypatch.setattr(composition, "_run_of", lambda pools: (spec, closed))
-    with pytest.raises(InputError, match="--register .*compositions: cannot be written"):
-        compose(["ita"], register=True, storage=made.root)
-
-
-@pytest.mark.parametrize(
-    ("file", "error", "said"),
-    [
-        (Path("f"), "no server", r"MLflow cannot be written \(no server\)"),
-        (None, None, "needs a run that can be written"),
-    ],
-)
-def test_a_version_is_registered_only_where_mlflow_has_what_is_evaluated(
-    file: Path | None, error: str | None, said: str, made: Storage, monkeypatch: Patch
-) -> None:
-    monkeypatch.setattr(composition, "register_model", lambda *_: pytest.fail("it was registered"))
-    spec = read_spec(made.run("ita"))
-    pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=spec, directory=made.run("ita"))])
-    result: Any = SimpleNamespace(registered=(), removal=None)
-    with pytest.raises(InputError, match=f"--register: {said}"):
-        composition._register(made, pools, result, file, error)
-
-
-def test_a_composition_is_registered_by_its_label_and_an_error_of_mlflow_is_said(
-    made: Storage, monkeypatch: Patch
-) -> None:
-    pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=read_spec(made.run("ita")), directory=made.run("ita"))])
-    result: Any = SimpleNamespace(label="forget")
-    registered: list[tuple[object, ...]] = []
-    monkeypatch.setattr(composition, "_exported", lambda *_: nullcontext("folder"))
-    monkeypatch.setattr(composition, "register_model", lambda *about: registered.append(about[2:]))
-    composition._register(made, pools, result, Path("f"), None)
-    assert registered == [("forget", "folder")]
-    monkeypatch.setattr(composition, "register_model", Mock(side_effect=OSError("no server")))
-    with pytest.raises(InputError, match=r"MLflow cannot be written \(no server\); .*tausearch runs sync ita"):
-        composition._register(made, pools, result, Path("f"), None)
-
-
-def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_same_runs_and_seeds(
-    made: Storage, monkeypatch: Patch
-) -> None:
-    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),)}
-    labels = {"there": ("timm",), "lost": ("timm",), "never": None}
-    results = [
-        CompositionResult(label=label, runs=("ita:1", "iel:2"), seeds=(1,), registered=forms, **about)  # type: ignore[arg-type]
-        for label, forms in labels.items()
-    ]
-    done: list[object] = []
-    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
-    monkeypatch.setattr(composition, "is_registered", lambda spec, storage, label: label == "there")
-    monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: (runs, request.seeds))
-    monkeypatch.setattr(composition, "_require_measured", lambda pools, result: None)
-    monkeypatch.setattr(composition, "_exported", lambda pools, result: nullcontext((pools, result)))
-    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2:]))
-    composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
-    assert done == [("lost", ((("ita:1", "iel:2"), (1,)), results[1]))]
-
-
-def test_a_composition_that_is_refused_holds_up_no_other(made: Storage, monkeypatch: Patch) -> None:
-    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),), "registered": ("timm",)}
-    results = [CompositionResult(label=label, runs=("ita",), seeds=(1,), **about) for label in "abc"]  # type: ignore[arg-type]
-    done: list[str] = []
-
-    def require(pools: object, result: CompositionResult) -> None:
-        if result.label != "b":
-            raise InputError("ita gave 60.00 %")
-
-    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
-    monkeypatch.setattr(composition, "is_registered", lambda *_: False)
-    monkeypatch.setattr(composition, "_require_measured", require)
-    monkeypatch.setattr(composition, "_exported", lambda *_: nullcontext("folder"))
-    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
-    with pytest.raises(InputError) as caught:
-        composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
-    assert done == ["b"] and caught.value.args == ("a: ita gave 60.00 %", "c: ita gave 60.00 %")
-
-
-@pytest.mark.parametrize("options", [{"rule": "dare", "density": 0.5}, {"forget": ["class:3"]}])
-def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
-    options: dict[str, Any], made: Storage, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    describe_run(made.run("ita"))
-    shutil.copytree(made.run("ita").artifacts, tmp_path / "v")
-    monkeypatch.chdir(tmp_path)
-    result = compose(["./v:1,2", "ita:3"], **options, seeds=[0], storage=made.root).result
-    done: list[str] = []
-    (first, *others), images = result.accuracies[0], result.test_images[0]
-    moved = (first + 100 / images, *others)  # an image that other hardware answers otherwise
-    lost = result.model_copy(update={"registered": ("vectors",), "accuracies": (moved,)})
-    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: [lost])
-    monkeypatch.setattr(composition, "is_registered", lambda *_: False)
-    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
-    register = partial(composition.register_again, read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
-    register()
-    assert done == [result.label]
-    other = made.run("full")
-    for task in (1, 2):  # as another folder of the same relative path
-        shutil.rmtree(tmp_path / "v" / "seed_0" / f"task_{task}")
-        shutil.copytree(other.artifacts / "seed_0" / f"task_{task}", tmp_path / "v" / "seed_0" / f"task_{task}")
-    with pytest.raises(
-        InputError, match=r"v:1,2, ita:3 gave .* on task 1 .* and now give .*; compose it again with --register$"
-    ):
-        register()
-    assert done == [result.label]
 
 
 def test_what_is_wrong_with_any_run_is_said_before_images_are_read_or_the_first_is_evaluated(
@@ -523,15 +274,6 @@ def test_results_are_kept_with_the_first_source_that_is_a_run(made: Storage) -> 
         found = composition._run_of(SimpleNamespace(sources=sources))  # type: ignore[arg-type]
         assert found == (wanted.spec, wanted.directory)
     assert composition._run_of(SimpleNamespace(sources=[folder])) is None  # type: ignore[arg-type]
-
-
-def test_vectors_without_a_header_are_refused(made: Storage, tmp_path: Path) -> None:
-    old = Storage(tmp_path)
-    shutil.copytree(made.run("ita").path, old.run("ita").path)
-    file = old.run("ita").artifacts / "seed_0" / "task_1" / VECTOR_FILE
-    save_file({name: value.clone() for name, value in load_file(file).items()}, file)
-    with pytest.raises(InputError, match="is not a task vector .format version unknown, this version reads 1"):
-        compose(["ita"], storage=old.root)
 
 
 class TestEvaluate:
@@ -693,70 +435,3 @@ class TestPrinted:
         assert [each["run"] for each in contents] == ["ita", "iel"] and "compare --composition" in out
         for reading in UNLEARNING_MODES:
             assert f"{contents[0]['summary'][f'unlearning/{reading}']['target_gain']['mean']:+.2f}" in out
-
-
-class TestForeignVectors:
-    @pytest.fixture
-    def copy(self, made: Storage, tmp_path: Path) -> Storage:
-        for name in ("ita", "iel"):
-            shutil.copytree(made.run(name).path, tmp_path / name)
-        return Storage(tmp_path)
-
-    def refused(self, storage: Storage, words: str, *runs: str) -> None:
-        with pytest.raises(InputError, match=words):
-            compose(list(runs or ["ita"]), storage=storage.root)
-
-    @pytest.mark.parametrize(
-        ("header", "tensors", "words"),
-        [
-            (
-                {"backbone": "other", "backbone_digest": "f" * 64},
-                {},
-                "seed_1/task_2: was learned on another backbone, other with digest ffffffffffff",
-            ),
-            ({"classes": "4-6"}, {}, "task_2: is of classes 4 to 5, but this task of the benchmark has classes 2 to 3"),
-            (
-                {},
-                {"blocks.0.attn.qkv.weight.A": torch.zeros(6, 5)},
-                r"'blocks.0.attn.qkv.weight' is \(192, 5\), but the backbone's is \(192, 64\)",
-            ),
-        ],
-    )
-    def test_a_vector_that_does_not_fit(
-        self, header: dict[str, str], tensors: dict[str, torch.Tensor], words: str, copy: Storage
-    ) -> None:
-        file = copy.run("ita").artifacts / "seed_1" / "task_2" / VECTOR_FILE
-        with safe_open(file, framework="pt") as opened:
-            then = {name: text for name, text in opened.metadata().items() if name != "content digest"}
-        save_file({**load_file(file), **tensors}, file, metadata={**then, **header})
-        self.refused(copy, words)
-
-    def test_other_weights_of_the_backbone(self, copy: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(Backbone, "digest", "e" * 64)
-        self.refused(
-            copy, "ita: was trained on other weights of glyph_vit, with digest 555973dec18a; those here have e"
-        )
-
-    def test_a_weights_file_elsewhere(self, copy: Storage, tmp_path: Path) -> None:
-        state = Backbone().load().state_dict()
-        save_file(state, tmp_path / "here.safetensors")
-        done = compose(["ita"], backbone_weights=tmp_path / "here.safetensors", storage=copy.root)
-        assert done.result == compose(["ita"], storage=copy.root).result
-        save_file({**state, "norm.bias": state["norm.bias"] + 1}, tmp_path / "other.safetensors")
-        with pytest.raises(InputError, match="ita: was trained on other weights of glyph_vit"):
-            compose(["ita"], backbone_weights=tmp_path / "other.safetensors", storage=copy.root)
-
-    def test_runs_that_do_not_go_together(self, copy: Storage) -> None:
-        read_spec(copy.run("iel")).model_copy(update={"benchmark": "digits"}).save(copy.run("iel"))
-        self.refused(copy, "iel and ita cannot be composed: their benchmark is", "ita:1,2", "iel:3")
-
-    def test_a_search_leaves_none(self, copy: Storage) -> None:
-        final = FinalSpec.model_fields.keys() - SearchSpec.model_fields.keys()
-        then = yaml.safe_load(copy.run("ita").spec_file.read_text(encoding="utf-8"))
-        spec = {key: value for key, value in then.items() if key not in final} | {"purpose": "search"}
-        copy.run("ita").spec_file.write_text(json.dumps(spec), encoding="utf-8")
-        self.refused(copy, "run 'ita': is a search, which leaves no task vectors")
-
-    def test_a_missing_vector(self, copy: Storage) -> None:
-        shutil.rmtree(copy.run("ita").artifacts / "seed_0" / "task_2")
-        self.refused(copy, "seed 0 has task vectors of the tasks 1, 3, but the benchmark has 3 tasks")

@@ -1,24 +1,36 @@
-"""What MLflow gets of a composition and of the paper's protocol, by the names that it shows; and which rule merges."""
+"""What MLflow gets of a composition and of the paper's protocol, what it registers, and which rule merges."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 
+from tausearch import compose
 from tausearch.api import composition
-from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, evaluation, mlflow_logging
+from tausearch.models import (
+    CompositionResult,
+    EvaluationResult,
+    RuleSearch,
+    describe_run,
+    evaluation,
+    mlflow_logging,
+)
 from tausearch.models.evaluation import evaluate, evaluate_pools, merging_rule, n_evaluations
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.exports import _unnamed
 from tausearch.models.merge_configs import MergeConfig, rule_words, uniform
 from tausearch.models.rule_search.results import RuleTrial
 from tausearch.presentation import LongWork
-from tausearch.runs import RunDirectory, Storage
+from tausearch.runs import RunDirectory, Storage, read_spec
 from tests.support.runs.trials import final_spec, search_spec
 from tests.tausearch.models.test_removal_report import forgotten, report
 from trainables.data import Removal
@@ -251,3 +263,127 @@ def test_a_rule_looks_for_the_curvatures_of_all_that_takes_part(monkeypatch: pyt
     rule.reads_curvatures = False
     evaluation.require_mergeable(pools, merge, removal, False)
     assert len(looked) == 4
+
+
+@pytest.mark.parametrize("tracking", [(), ("tensorboard",)])
+def test_a_version_is_refused_before_the_work_where_mlflow_has_no_run(
+    tracking: tuple[str, ...], made: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
+    spec = read_spec(made.run("ita")).model_copy(update={"tracking": tracking})
+    monkeypatch.setattr(composition, "_run_of", lambda pools: (spec, made.run("ita")))
+    first = f"runs sync ita --storage {made.root} --tracking mlflow"
+    with pytest.raises(InputError, match=f"--register: MLflow does not have ita; first: .*{first}"):
+        compose(["ita"], register=True, storage=made.root)
+
+
+def test_a_version_is_refused_before_the_work_where_the_run_cannot_be_written(
+    made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition.models, "evaluate", lambda *_: pytest.fail("it was evaluated"))
+    spec, closed = read_spec(made.run("ita")).model_copy(update={"tracking": ("mlflow",)}), RunDirectory(tmp_path)
+    closed.compositions.touch()  # in the place of the folder
+    monkeypatch.setattr(composition, "_run_of", lambda pools: (spec, closed))
+    with pytest.raises(InputError, match="--register .*compositions: cannot be written"):
+        compose(["ita"], register=True, storage=made.root)
+
+
+@pytest.mark.parametrize(
+    ("file", "error", "said"),
+    [
+        (Path("f"), "no server", r"MLflow cannot be written \(no server\)"),
+        (None, None, "needs a run that can be written"),
+    ],
+)
+def test_a_version_is_registered_only_where_mlflow_has_what_is_evaluated(
+    file: Path | None, error: str | None, said: str, made: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition, "register_model", lambda *_: pytest.fail("it was registered"))
+    spec = read_spec(made.run("ita"))
+    pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=spec, directory=made.run("ita"))])
+    result: Any = SimpleNamespace(registered=(), removal=None)
+    with pytest.raises(InputError, match=f"--register: {said}"):
+        composition._register(made, pools, result, file, error)
+
+
+def test_a_composition_is_registered_by_its_label_and_an_error_of_mlflow_is_said(
+    made: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pools: Any = SimpleNamespace(sources=[SimpleNamespace(spec=read_spec(made.run("ita")), directory=made.run("ita"))])
+    result: Any = SimpleNamespace(label="forget")
+    registered: list[tuple[object, ...]] = []
+    monkeypatch.setattr(composition, "_exported", lambda *_: nullcontext("folder"))
+    monkeypatch.setattr(composition, "register_model", lambda *about: registered.append(about[2:]))
+    composition._register(made, pools, result, Path("f"), None)
+    assert registered == [("forget", "folder")]
+    monkeypatch.setattr(composition, "register_model", Mock(side_effect=OSError("no server")))
+    with pytest.raises(InputError, match=r"MLflow cannot be written \(no server\); .*tausearch runs sync ita"):
+        composition._register(made, pools, result, Path("f"), None)
+
+
+def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_same_runs_and_seeds(
+    made: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),)}
+    labels = {"there": ("timm",), "lost": ("timm",), "never": None}
+    results = [
+        CompositionResult(label=label, runs=("ita:1", "iel:2"), seeds=(1,), registered=forms, **about)  # type: ignore[arg-type]
+        for label, forms in labels.items()
+    ]
+    done: list[object] = []
+    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
+    monkeypatch.setattr(composition, "is_registered", lambda spec, storage, label: label == "there")
+    monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: (runs, request.seeds))
+    monkeypatch.setattr(composition, "_require_measured", lambda pools, result: None)
+    monkeypatch.setattr(composition, "_exported", lambda pools, result: nullcontext((pools, result)))
+    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2:]))
+    composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
+    assert done == [("lost", ((("ita:1", "iel:2"), (1,)), results[1]))]
+
+
+@pytest.mark.parametrize("options", [{"rule": "dare", "density": 0.5}, {"forget": ["class:3"]}])
+def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
+    options: dict[str, Any], made: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe_run(made.run("ita"))
+    shutil.copytree(made.run("ita").artifacts, tmp_path / "v")
+    monkeypatch.chdir(tmp_path)
+    result = compose(["./v:1,2", "ita:3"], **options, seeds=[0], storage=made.root).result
+    done: list[str] = []
+    (first, *others), images = result.accuracies[0], result.test_images[0]
+    moved = (first + 100 / images, *others)  # an image that other hardware answers otherwise
+    lost = result.model_copy(update={"registered": ("vectors",), "accuracies": (moved,)})
+    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: [lost])
+    monkeypatch.setattr(composition, "is_registered", lambda *_: False)
+    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
+    register = partial(composition.register_again, read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
+    register()
+    assert done == [result.label]
+    other = made.run("full")
+    for task in (1, 2):  # as another folder of the same relative path
+        shutil.rmtree(tmp_path / "v" / "seed_0" / f"task_{task}")
+        shutil.copytree(other.artifacts / "seed_0" / f"task_{task}", tmp_path / "v" / "seed_0" / f"task_{task}")
+    with pytest.raises(
+        InputError, match=r"v:1,2, ita:3 gave .* on task 1 .* and now give .*; compose it again with --register$"
+    ):
+        register()
+    assert done == [result.label]
+
+
+def test_a_composition_that_is_refused_holds_up_no_other(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),), "registered": ("timm",)}
+    results = [CompositionResult(label=label, runs=("ita",), seeds=(1,), **about) for label in "abc"]  # type: ignore[arg-type]
+    done: list[str] = []
+
+    def require(pools: object, result: CompositionResult) -> None:
+        if result.label != "b":
+            raise InputError("ita gave 60.00 %")
+
+    monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
+    monkeypatch.setattr(composition, "is_registered", lambda *_: False)
+    monkeypatch.setattr(composition, "_require_measured", require)
+    monkeypatch.setattr(composition, "_exported", lambda *_: nullcontext("folder"))
+    monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2]))
+    with pytest.raises(InputError) as caught:
+        composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
+    assert done == ["b"] and caught.value.args == ("a: ita gave 60.00 %", "c: ita gave 60.00 %")

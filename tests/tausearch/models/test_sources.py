@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +12,26 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
-from tausearch.models import ModelOptions, Pools, analysis, open_model, pools, sources
+from tausearch import compose
+from tausearch.models import (
+    ModelOptions,
+    Pools,
+    analysis,
+    open_model,
+    pools,
+    sources,
+)
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.sources import VectorSource, chosen_seeds, describe_source, find_source, source_of_run
-from tausearch.runs import Record, Resources, RunDirectory, SearchSpec, Storage
+from tausearch.runs import FinalSpec, Record, Resources, RunDirectory, SearchSpec, Storage, read_spec
 from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec, make_trial, search_spec
+from trainables.backbones import Backbone
+from trainables.composition import VECTOR_FILE
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
@@ -306,3 +321,79 @@ def test_alignment_is_of_the_seeds_that_both_runs_have(monkeypatch: pytest.Monke
     assert [row["cosine"] for row in rows[:3]] == pytest.approx([0.5, 1.0, 0.0])
     with pytest.raises(InputError, match="a and c: have no seed in common"):
         analysis.alignment_rows(first, third)  # type: ignore[arg-type]
+
+
+def test_vectors_without_a_header_are_refused(made: Storage, tmp_path: Path) -> None:
+    old = Storage(tmp_path)
+    shutil.copytree(made.run("ita").path, old.run("ita").path)
+    file = old.run("ita").artifacts / "seed_0" / "task_1" / VECTOR_FILE
+    save_file({name: value.clone() for name, value in load_file(file).items()}, file)
+    with pytest.raises(InputError, match="is not a task vector .format version unknown, this version reads 1"):
+        compose(["ita"], storage=old.root)
+
+
+class TestForeignVectors:
+    @pytest.fixture
+    def copy(self, made: Storage, tmp_path: Path) -> Storage:
+        for name in ("ita", "iel"):
+            shutil.copytree(made.run(name).path, tmp_path / name)
+        return Storage(tmp_path)
+
+    def refused(self, storage: Storage, words: str, *runs: str) -> None:
+        with pytest.raises(InputError, match=words):
+            compose(list(runs or ["ita"]), storage=storage.root)
+
+    @pytest.mark.parametrize(
+        ("header", "tensors", "words"),
+        [
+            (
+                {"backbone": "other", "backbone_digest": "f" * 64},
+                {},
+                "seed_1/task_2: was learned on another backbone, other with digest ffffffffffff",
+            ),
+            ({"classes": "4-6"}, {}, "task_2: is of classes 4 to 5, but this task of the benchmark has classes 2 to 3"),
+            (
+                {},
+                {"blocks.0.attn.qkv.weight.A": torch.zeros(6, 5)},
+                r"'blocks.0.attn.qkv.weight' is \(192, 5\), but the backbone's is \(192, 64\)",
+            ),
+        ],
+    )
+    def test_a_vector_that_does_not_fit(
+        self, header: dict[str, str], tensors: dict[str, torch.Tensor], words: str, copy: Storage
+    ) -> None:
+        file = copy.run("ita").artifacts / "seed_1" / "task_2" / VECTOR_FILE
+        with safe_open(file, framework="pt") as opened:
+            then = {name: text for name, text in opened.metadata().items() if name != "content digest"}
+        save_file({**load_file(file), **tensors}, file, metadata={**then, **header})
+        self.refused(copy, words)
+
+    def test_other_weights_of_the_backbone(self, copy: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Backbone, "digest", "e" * 64)
+        self.refused(
+            copy, "ita: was trained on other weights of glyph_vit, with digest 555973dec18a; those here have e"
+        )
+
+    def test_a_weights_file_elsewhere(self, copy: Storage, tmp_path: Path) -> None:
+        state = Backbone().load().state_dict()
+        save_file(state, tmp_path / "here.safetensors")
+        done = compose(["ita"], backbone_weights=tmp_path / "here.safetensors", storage=copy.root)
+        assert done.result == compose(["ita"], storage=copy.root).result
+        save_file({**state, "norm.bias": state["norm.bias"] + 1}, tmp_path / "other.safetensors")
+        with pytest.raises(InputError, match="ita: was trained on other weights of glyph_vit"):
+            compose(["ita"], backbone_weights=tmp_path / "other.safetensors", storage=copy.root)
+
+    def test_runs_that_do_not_go_together(self, copy: Storage) -> None:
+        read_spec(copy.run("iel")).model_copy(update={"benchmark": "digits"}).save(copy.run("iel"))
+        self.refused(copy, "iel and ita cannot be composed: their benchmark is", "ita:1,2", "iel:3")
+
+    def test_a_search_leaves_none(self, copy: Storage) -> None:
+        final = FinalSpec.model_fields.keys() - SearchSpec.model_fields.keys()
+        then = yaml.safe_load(copy.run("ita").spec_file.read_text(encoding="utf-8"))
+        spec = {key: value for key, value in then.items() if key not in final} | {"purpose": "search"}
+        copy.run("ita").spec_file.write_text(json.dumps(spec), encoding="utf-8")
+        self.refused(copy, "run 'ita': is a search, which leaves no task vectors")
+
+    def test_a_missing_vector(self, copy: Storage) -> None:
+        shutil.rmtree(copy.run("ita").artifacts / "seed_0" / "task_2")
+        self.refused(copy, "seed 0 has task vectors of the tasks 1, 3, but the benchmark has 3 tasks")

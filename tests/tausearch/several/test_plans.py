@@ -36,7 +36,7 @@ from tausearch.studies import best_of_all, load_best, unsearched_best_file, writ
 from tausearch.studies.parts.merging import merged
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import FIXED, make_trial, search_spec
-from tests.tausearch.cli.test_output import result_of
+from tests.tausearch.cli.ended import result_of
 from tests.tausearch.several.made import accuracy, part, parts, several_search, several_spec
 from trainables.data import split_references
 from trainables.errors import InputError
