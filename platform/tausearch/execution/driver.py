@@ -201,6 +201,7 @@ class Driver:
         display.enter(_joining_line(self.address))
         interrupt.check()
         with ExitStack() as stack:
+            stack.callback(interrupt.listen)  # as it ends, Ray gives SIGTERM back to the system, and Python is not told
             with interrupt.at_once(exit_at_start):
                 start = partial(ray_session, processes=self.processes, say=display.say, check=interrupt.check)
                 stack.enter_context(start(self.resources, self.address))

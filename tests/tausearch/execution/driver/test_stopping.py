@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import pytest
 
 from tausearch.execution import Dispatcher, DriveOptions, Run
-from tausearch.execution.driver import _why_stopping, drive
+from tausearch.execution.driver import Driver, _why_stopping, drive
 from tausearch.execution.interrupt import Interrupt
 from tausearch.runs import Conclusion, Record, StorageError, TrialSummary, note_stopped
 from tests.support.drivers.services import wait_until
@@ -143,6 +143,23 @@ def test_the_handlers_of_signals_are_ours_again_once_ray_has_started(run: Run, w
     found: list[Any] = []
     world.starting = lambda: found.append(signal.signal(signal.SIGTERM, lambda number, frame: None))
     world.tune = lambda dispatcher: found.append(signal.getsignal(signal.SIGTERM))
+    drive(run)
+    assert found[0] == found[1]
+
+
+def test_the_handlers_of_signals_are_ours_again_once_ray_has_ended(
+    run: Run, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray's C++ takes the system's for SIGTERM as it ends, so that the signal ended a driver that wrote results."""
+    found: list[Any] = []
+    conclude = Driver.conclude
+
+    def concluded(*about: Any) -> None:
+        found.append(signal.getsignal(signal.SIGTERM))
+        conclude(*about)
+
+    world.ending = lambda: found.append(signal.signal(signal.SIGTERM, signal.SIG_DFL))
+    monkeypatch.setattr(Driver, "conclude", concluded)
     drive(run)
     assert found[0] == found[1]
 

@@ -36,6 +36,7 @@ class World:
         did: What the driver asked of them, in order.
         tune: What Tune does once it runs.
         starting: What happens while Ray starts.
+        ending: What happens as Ray ends.
         checked: What the check of a cluster's nodes does at its end.
         answered: Whether all nodes have answered before a process of a trial has started.
         processes: The number of trials at a time that the driver told Ray's start.
@@ -49,6 +50,7 @@ class World:
         self.did: list[Any] = []
         self.tune: Tune = finish_all
         self.starting: Callable[[], None] = lambda: None
+        self.ending: Callable[[], object] = lambda: None
         self.checked: Callable[[], None] = lambda: None
         self.answered = False
         self.processes = 0
@@ -75,6 +77,7 @@ class World:
             yield
         finally:
             self.did.append("ray is left")
+            self.ending()
 
     @contextmanager
     def raylet_watched(self, leave: Callable[[], None]) -> Iterator[None]:
