@@ -77,7 +77,7 @@ def train_with(request: TrainRequest) -> FinalResult:
     allow_named(request)
     options = request.drive_options()
     plan = plan_training(request)
-    plan = with_measured_gpu_share(plan, request.address, stream_of(request.progress_to))
+    plan = with_measured_gpu_share(plan, request.address, stream_of(request.progress_to), request.time_budget)
     with interruptible(), plan.open_locked() as (spec, directory):
         return run_training(FinalRun(spec, plan.storage, directory), options)
 

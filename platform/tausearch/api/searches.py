@@ -137,7 +137,7 @@ def search_with(request: SearchRequest) -> SearchResult:
     options = request.drive_options()
     plan = plan_search(request)
     out = stream_of(request.progress_to)
-    plan = with_measured_gpu_share(plan, request.address, out)
+    plan = with_measured_gpu_share(plan, request.address, out, request.time_budget)
     with interruptible(), plan.open_locked() as (spec, directory):
         for line in warm_start_lines(spec, points_to_evaluate(spec) if spec.warm_start else []):
             print(line, file=out, flush=True)

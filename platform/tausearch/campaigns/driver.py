@@ -118,7 +118,7 @@ def _with_measured_gpu_shares(plan: CampaignPlan) -> CampaignPlan:
         alike = (of.spec.method, protocol.backbone, protocol.batch_size, protocol.precision, repr(of.spec.resources))
         if of.pilot and alike not in known:
             print(f"{of.spec.method} on {of.spec.benchmark}:", end=" ", file=out, flush=True)
-            known[alike] = with_measured_gpu_share(of, plan.request.address, out)
+            known[alike] = with_measured_gpu_share(of, plan.request.address, out, plan.request.time_budget)
         return with_share_of(known[alike], of) if of.pilot else of
 
     def with_shares(cell: CellPlan) -> CellPlan:

@@ -7,9 +7,11 @@ read the run's `Resources`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from math import inf
 from typing import Any, Literal, TextIO, TypeVar
 
 from tausearch.cluster.capacity import gpus_here
@@ -152,23 +154,32 @@ def kept_resources(
     return resources.model_copy(update={name: getattr(was, name) for name in ("gpus_from", "pilot", "precision_from")})
 
 
-def with_measured_gpu_share(plan: Plan[S], address: str | None, out: TextIO) -> Plan[S]:
+def with_measured_gpu_share(
+    plan: Plan[S], address: str | None, out: TextIO, time_budget: float | None = None
+) -> Plan[S]:
     """Run the pilot trial of a plan that asks for one, and set the share that each trial needs.
 
     Returns:
         The plan. If the pilot fails and the user has not asked for it, each trial gets a whole GPU.
 
     Raises:
-        InputError: If the pilot fails and the user has asked for it, or Ray cannot be started or joined.
+        InputError: If the pilot fails and the user has asked for it, Ray cannot be started or joined, or the pilot
+            waits for a node for more than `time_budget` seconds.
     """
     if not plan.pilot:
         return plan
+    end = inf if time_budget is None else time.monotonic() + time_budget
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise InputError("--time-budget: is used up, and the pilot trial has no node yet; nothing has begun")
+
     from tausearch.cluster.pilot import PilotError, with_measured_share  # imports Ray, which takes seconds
 
     say = partial(print, file=out, flush=True)
     say("a pilot trial on a whole GPU measures how many can share one")
     try:
-        spec, line = with_measured_share(plan.spec, _pilots(plan), address, say)
+        spec, line = with_measured_share(plan.spec, _pilots(plan), address, say, check)
     except PilotError as error:
         if plan.spec.resources.gpus_from == "request":
             raise InputError(f"--gpus-per-trial auto: {error}") from error

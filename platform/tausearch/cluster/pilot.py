@@ -33,11 +33,16 @@ def propose(peak_bytes: int, total_bytes: int, cpus: int, cpus_per_trial: int) -
 
 
 def with_measured_share(
-    spec: S, configs: Sequence[TrialConfig], address: str | None, say: Callable[[str], None]
+    spec: S,
+    configs: Sequence[TrialConfig],
+    address: str | None,
+    say: Callable[[str], None],
+    check: Callable[[], None],
 ) -> tuple[S, str]:
     """Run the first tasks of pilot trials, each on a whole GPU, and set the GPU share of the spec.
 
-    `configs` are a trial of it, or one on each of several benchmarks; the largest counts.
+    `configs` are a trial of it, or one on each of several benchmarks; the largest counts. `check` is called while a
+    node is waited for.
 
     Returns:
         The spec with the share 1/k, and a line with the measurement.
@@ -47,7 +52,7 @@ def with_measured_share(
         PilotError: If a pilot fails.
     """
     resources = spec.resources.model_copy(update={"gpus_per_trial": 1.0})
-    with ray_session([resources], address, say=say, quiet=True):
+    with ray_session([resources], address, say=say, check=check, quiet=True):
         task = ray.remote(_measure).options(num_gpus=1, num_cpus=spec.resources.cpus_per_trial)
         try:
             found = ray.get([task.remote(config.as_dict()) for config in configs])

@@ -177,9 +177,9 @@ def test_a_run_is_measured_where_its_progress_is_shown_and_its_code_counts_as_ty
     monkeypatch.setattr(module, f"run_{kind}", lambda *run_and_options: run_and_options)
     monkeypatch.setattr(searches, "points_to_evaluate", lambda spec: ["point"])
     monkeypatch.setattr(searches, "warm_start_lines", lambda spec, points: [f"points: {points}"])
-    request = SimpleNamespace(drive_options=lambda: "options", address="a:1", progress_to="stderr")
+    request = SimpleNamespace(drive_options=lambda: "options", address="a:1", progress_to="stderr", time_budget=9.0)
     run, options = (searches.search_with if module is searches else final_runs.train_with)(request)  # type: ignore[misc, arg-type]
-    assert told == [request, ("not measured", "a:1", sys.stderr)]
+    assert told == [request, ("not measured", "a:1", sys.stderr, 9.0)]
     assert run == (begun, "storage", "directory") and options == "options"
     out, err = capsys.readouterr()
     said = "points: ['point']\n" if warm else "points: []\n"

@@ -231,7 +231,7 @@ def test_cells_of_a_method_share_a_pilot_and_a_final_run_has_the_share_of_its_se
     plan = planned(tmp_path, table + own)
     measured_on: list[tuple[str, str]] = []
 
-    def measured(of: Plan[Any], address: str | None, out: object) -> Plan[Any]:
+    def measured(of: Plan[Any], address: str | None, out: object, time_budget: object) -> Plan[Any]:
         measured_on.append((of.spec.method, of.spec.benchmark))
         share = 1 / (1 + len(measured_on))
         found = Resources(gpus_per_trial=share, gpus_from="rule", pilot=Pilot(peak_bytes=1, gpu_bytes=9))
@@ -262,7 +262,7 @@ def test_cells_in_two_precisions_have_a_pilot_each(
     plan = planned(tmp_path, table + cells)
     shares = {"bf16": 1 / 4, "fp32": 1 / 2}
 
-    def measured(of: Plan[Any], address: str | None, out: object) -> Plan[Any]:
+    def measured(of: Plan[Any], address: str | None, out: object, time_budget: object) -> Plan[Any]:
         share = shares[of.spec.protocol.precision]
         found = Resources(gpus_per_trial=share, gpus_from="rule", pilot=Pilot(peak_bytes=1, gpu_bytes=9))
         return replace(of, spec=of.spec.model_copy(update={"resources": found}), pilot=False)
@@ -285,7 +285,7 @@ def test_cells_whose_trials_need_other_memory_have_a_pilot_each(
     spec = spec.model_copy(update={"protocol": spec.protocol.model_copy(update=differing)})
     measured_on: list[str] = []
 
-    def measured(of: Plan[Any], address: str | None, out: object) -> Plan[Any]:
+    def measured(of: Plan[Any], address: str | None, out: object, time_budget: object) -> Plan[Any]:
         measured_on.append(of.spec.benchmark)
         return replace(of, pilot=False)
 

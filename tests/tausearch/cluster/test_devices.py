@@ -150,7 +150,7 @@ def test_on_several_benchmarks_each_is_measured(tmp_path: Path, gpus: GPUS, monk
     assert plan.pilot and plan.spec.resources.gpus_from == "request"
     found: list[Any] = []
 
-    def share(spec: SearchSpec, configs: Any, address: str | None, say: Any) -> tuple[SearchSpec, str]:
+    def share(spec: SearchSpec, configs: Any, address: object, say: Any, check: Any) -> tuple[SearchSpec, str]:
         found.extend(configs)
         return spec, "pilot"
 
@@ -163,7 +163,7 @@ def test_on_several_benchmarks_each_is_measured(tmp_path: Path, gpus: GPUS, monk
 def pilot_that(monkeypatch: pytest.MonkeyPatch, resources: Resources | None) -> None:
     """Let pilots find resources; None to let them fail."""
 
-    def share(spec: Any, configs: Any, address: str | None, say: Any) -> tuple[Any, str]:
+    def share(spec: Any, configs: Any, address: str | None, say: Any, check: Any) -> tuple[Any, str]:
         if resources is None:
             raise pilot.PilotError("the pilot trial failed (out of memory)")
         return spec.model_copy(update={"resources": resources}), "pilot: 4 trials per GPU"
@@ -218,6 +218,23 @@ def test_a_pilot_that_fails_ends_the_command_only_if_it_was_asked_for(
     asked = with_device(plan_of(spec, tmp_path), "auto", lambda address: 1)
     with pytest.raises(InputError, match=r"^--gpus-per-trial auto: the pilot trial failed \(out of memory\)$"):
         with_measured_gpu_share(asked, None, out)
+
+
+def test_a_pilot_waits_for_a_node_no_longer_than_the_time_budget(
+    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: GPUS
+) -> None:
+    gpus(1)
+
+    def share(spec: Any, configs: Any, address: str | None, say: Any, check: Any) -> tuple[Any, str]:
+        check()
+        return spec, "there is a node"
+
+    monkeypatch.setattr(pilot, "with_measured_share", share)
+    plan = with_device(plan_of(spec, tmp_path), "auto", lambda address: 1)
+    for budget in (None, 60.0):
+        assert not with_measured_gpu_share(plan, None, io.StringIO(), budget).pilot
+    with pytest.raises(InputError, match=r"^--time-budget: is used up, and the pilot trial has no node yet; nothing"):
+        with_measured_gpu_share(plan, None, io.StringIO(), -1.0)
 
 
 @pytest.mark.parametrize(("asked", "planned", "fit"), [(3, 3, 3), (9, 8, 4), (None, None, None)])

@@ -92,10 +92,10 @@ def measured(
     spec: SearchSpec, patch: pytest.MonkeyPatch, *answers: tuple[int, int] | Exception
 ) -> tuple[SearchSpec, str]:
     patch.setattr(pilot, "ray", FakeRay(*answers))
-    patch.setattr(pilot, "ray_session", lambda resources, address, say, quiet: nullcontext())
+    patch.setattr(pilot, "ray_session", lambda resources, address, say, check, quiet: nullcontext())
     spec = spec.model_copy(update={"resources": Resources(cpus_per_trial=2, gpus_per_trial=1, gpus_from="rule")})
     configs: Any = [SimpleNamespace(as_dict=dict) for _ in answers]
-    return pilot.with_measured_share(spec, configs, None, print)
+    return pilot.with_measured_share(spec, configs, None, print, lambda: None)
 
 
 def test_the_share_is_what_the_pilots_peak_allows(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:
