@@ -53,13 +53,9 @@ def end_interrupted() -> NoReturn:
 
 
 def leave(number: int | None, out_of_time: bool, resume_command: str, succeeded: bool) -> None:
-    """End a command whose runs were stopped or failed.
+    """End a command whose runs were stopped or failed; `succeeded` says whether they have what was asked for.
 
-    Args:
-        number: The signal that stopped the runs, if one did.
-        out_of_time: Whether the time budget stopped them.
-        resume_command: The command that continues them.
-        succeeded: Whether the runs have the results that were asked for.
+    `number` is the signal that stopped the runs, `resume_command` continues them.
     """
     if number is not None:
         from tausearch.presentation import stopped_words  # rich takes a while to import; --help must not

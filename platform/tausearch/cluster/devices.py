@@ -67,10 +67,7 @@ def with_device(plan: Plan[S], wish: Wish, gpus_at: GpusAt, auto: Bf16At | None 
 
     A number is taken as it is, and "auto" is measured. Without either, trials run on the CPU where there is no GPU. A
     backbone of the hub or of the user's own gets a whole GPU, and the share of an embedded one is measured. A run that
-    goes on keeps its share, unless `wish` is a number.
-
-    Raises:
-        InputError: If there is no such GPU, or a bound, an objective or the precision needs one.
+    goes on keeps its share, unless `wish` is a number. What lacks a GPU that it needs is refused.
     """
     spec, address = plan.spec, plan.spec.address
     cpus, at_once = spec.resources.cpus_per_trial, spec.resources.max_concurrent_trials
@@ -115,11 +112,7 @@ def continued_resources(
     address: str | None,
     on_cpu: str = "--gpus-per-trial 0",
 ) -> Resources:
-    """Return the resources of a run that is resumed, with another share of a GPU if the user wishes one.
-
-    Raises:
-        InputError: If there is no such GPU, or the precision of the run needs one.
-    """
+    """Return the resources of a run that is resumed, with another share of a GPU if wished; refuse what is not here."""
     was = earlier.resources
     if wish is None:
         resources = kept_resources(earlier, was.cpus_per_trial, max_concurrent_trials, address, on_cpu)
@@ -139,11 +132,7 @@ def kept_resources(
     address: str | None,
     on_cpu: str = "--gpus-per-trial 0",
 ) -> Resources:
-    """Return the resources of a run that goes on with the device that it has begun on; `on_cpu` is a way around it.
-
-    Raises:
-        InputError: If this is a GPU, and this machine has none.
-    """
+    """Return the resources of a run that goes on with its device; without its GPU, refuse it and name `on_cpu`."""
     was = earlier.resources
     if was.gpus_per_trial and address is None and not gpus_here():
         raise InputError(

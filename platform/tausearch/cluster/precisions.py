@@ -32,11 +32,7 @@ _WITH_BF16 = (
 
 
 def precision_to_plan(asked: AskedPrecision, on_gpu: bool) -> Precision:
-    """Return the precision to plan a run with: fp32 for "auto", which `with_auto` replaces; `on_gpu`: trials may be.
-
-    Raises:
-        InputError: If only a GPU computes in it.
-    """
+    """Return the precision to plan a run with: fp32 for "auto", which `with_auto` replaces; refuse tf32 off a GPU."""
     if asked == "auto":
         return "fp32"
     if not on_gpu:
@@ -89,9 +85,6 @@ def bf16_at(address: str | None) -> bool:
 
     Ray names the GPUs of a node by their type; a type that is not known here counts as one without. A cluster is joined
     for a moment.
-
-    Raises:
-        InputError: If the cluster cannot be joined.
     """
     if address is None:
         import torch  # takes seconds to import

@@ -77,14 +77,7 @@ class NodeCheck:
     passed: bool = False  # whether all nodes are fit
 
     def require_fit(self, seconds: float) -> bool:
-        """Refuse nodes that cannot run trials, once all have answered or had the time to.
-
-        Returns:
-            Whether all nodes are fit; False if some may still answer after so many seconds.
-
-        Raises:
-            InputError: If a node cannot run trials; one line per such node says why.
-        """
+        """Return whether all nodes are fit; False if some may still answer. Refuse unfit ones, a line each."""
         if self.passed or (reports := self._answers(seconds)) is None:
             return self.passed
         faults = {each["NodeID"]: fault for each in self.nodes if (fault := _problem(each, reports, *self.files))}

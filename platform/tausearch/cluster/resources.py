@@ -19,12 +19,7 @@ def require_gpu(wish: str) -> None:
 def plan_resources(
     cpus_per_trial: int, gpus_per_trial: float, max_concurrent_trials: int | None, address: str | None
 ) -> Resources:
-    """Return the resources of a trial; without a cluster, `max_concurrent_trials` is at most the number that fits.
-
-    Raises:
-        InputError: If a number is out of range, a GPU fraction does not divide a GPU, this machine has too little, or
-            no cluster answers at the address.
-    """
+    """Return the resources of a trial, with no more at a time than fit this machine; refuse what cannot be had."""
     if gpus_per_trial not in (0, 1) and gpus_per_trial not in [1 / k for k in range(2, 65)]:
         raise InputError(
             f"--gpus-per-trial must be auto, 0, 1 or 1/k (such as 0.5, 0.25, 0.2, 0.125), got {shown(gpus_per_trial)}"

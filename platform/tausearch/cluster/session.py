@@ -61,11 +61,7 @@ class AddressFault(str):
 
 
 def require_reachable(address: str) -> None:
-    """Connect to the address of a cluster once: Ray itself would try for minutes.
-
-    Raises:
-        InputError: If no process listens there, or `address` is not an address.
-    """
+    """Connect to the address of a cluster once, or refuse it: Ray itself would try for minutes."""
     if address == "auto":
         return  # Ray looks on this machine, and fails at once if there is no cluster
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -243,11 +239,7 @@ def _require_room(resources: Resources, say: Say | None, check: Callable[[], Non
 
 @contextmanager
 def temporary_connection(address: str) -> Iterator[None]:
-    """Join a cluster while the block runs, unless this process has joined one.
-
-    Raises:
-        InputError: If it cannot be joined.
-    """
+    """Join a cluster while the block runs, unless this process has joined one; refuse one that cannot be joined."""
     import ray  # takes seconds to import
 
     if ray.is_initialized():
@@ -259,11 +251,7 @@ def temporary_connection(address: str) -> Iterator[None]:
 
 
 def require_room_at(address: str | None, resources: Resources) -> None:
-    """Refuse a cluster that is too small for a trial and has no autoscaler. It is joined for a moment.
-
-    Raises:
-        InputError: If it is too small, or cannot be joined.
-    """
+    """Refuse a cluster that is too small for a trial and has no autoscaler. It is joined for a moment."""
     if address is None:
         return
     import ray  # takes seconds to import
@@ -275,11 +263,7 @@ def require_room_at(address: str | None, resources: Resources) -> None:
 
 
 def gpus_at(address: str | None) -> float:
-    """Return the GPUs of this machine, or of the Ray cluster at an address, which is joined for a moment.
-
-    Raises:
-        InputError: If the cluster cannot be joined.
-    """
+    """Return the GPUs of this machine, or of the Ray cluster at an address, which is joined for a moment."""
     if address is None:
         return gpus_here()
     import ray  # takes seconds to import

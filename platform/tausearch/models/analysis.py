@@ -68,14 +68,7 @@ def cosine_rows(pools: Pools) -> Rows:
 
 
 def alignment_rows(first: Pools, second: Pools) -> Rows:
-    """Return the cosines between two runs: of their vectors of each task, and of their uniform compositions.
-
-    Returns:
-        A row for each common seed and task; task 0 stands for the compositions.
-
-    Raises:
-        InputError: If the runs have no seed in common.
-    """
+    """Return the cosines of two runs, a row for each common seed and task; task 0 stands for their compositions."""
     seeds = [seed for seed in first.by_seed if seed in second.by_seed]
     names = {"run": first.sources[0].text, "other": second.sources[0].text}
     if not seeds:

@@ -94,11 +94,7 @@ def of_composition(network: ComposedNetwork, head: Head, rows: Tensor) -> nn.Mod
 def of_timm(
     folder: Path, backbone: str, labels: Sequence[str], device: torch.device, precision: Precision
 ) -> nn.Module:
-    """Return an exported timm model, whose ViT computes in a precision and whose classifier in float32.
-
-    Raises:
-        InputError: If a file is damaged, of another network or of other classes than `labels`.
-    """
+    """Return an exported timm model, its ViT in a precision, its classifier in float32; refuse other `labels`."""
     from trainables.composition.checkpoints import read_timm_folder  # imports timm: two seconds
 
     vit: Any = read_timm_folder(folder, backbone, labels, device)
@@ -111,11 +107,7 @@ def of_timm(
 def of_adapter(
     folder: Path, backbone: Backbone, labels: Sequence[str], device: torch.device, precision: Precision
 ) -> nn.Module:
-    """Return theta_0 with an exported adapter merged into it, and the exported classifier.
-
-    Raises:
-        InputError: If a file is missing, is damaged, does not fit the backbone or is of other classes than `labels`.
-    """
+    """Return theta_0 with an exported adapter merged in, and the exported classifier; refuse what does not fit them."""
     vit = backbone.load(device).requires_grad_(False)
     tuned = {f"{name}.weight": layer.weight for name, layer in tuned_layers(vit).items()}
     shapes = {"head.weight": torch.Size((len(labels), vit.num_features)), "head.bias": torch.Size((len(labels),))}

@@ -36,10 +36,7 @@ Tick = Callable[[int], None]
 
 
 def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | None = None) -> CompositionResult:
-    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks.
-
-    `search` says how the parameters of the rule were chosen.
-    """
+    """Return the accuracies of a composition of every seed on each task; `tick` counts the evaluated tasks."""
     with threads(pools.threads):
         rows = [
             accuracies_of(pools, pool, pool.head(), merge.weights, merging_rule(merge, seed), tick)
@@ -100,11 +97,7 @@ def require_mergeable(pools: Pools, merge: MergeConfig, removal: Removal | None,
 def accuracies_of(
     pools: Pools, pool: VectorPool, head: Head, weights: Sequence[float], rule: ChosenRule | None, tick: Tick
 ) -> tuple[float, ...]:
-    """Return the accuracy of one composition of one seed on each task, percent, over the logits of all classes.
-
-    Raises:
-        InputError: If the logits are not finite.
-    """
+    """Return the accuracy of a seed's composition on each task, percent, over all classes; refuse logits not finite."""
     pools.network.compose(pool, weights, head, rule)
     found = []
     for images in pools.benchmark.evaluation:
@@ -114,11 +107,7 @@ def accuracies_of(
 
 
 def finite_logits(pools: Pools, images: Tensor) -> Tensor:
-    """Return the logits of the network's composition, `(b, c, h, w)` to `(b, C)`.
-
-    Raises:
-        InputError: If they are not finite.
-    """
+    """Return the logits of the network's composition, `(b, c, h, w)` to `(b, C)`; refuse those that are not finite."""
     logits = pools.network.predict(images)
     if not bool(torch.isfinite(logits).all()):
         raise InputError(f"{', '.join(source.text for source in pools.sources)}: the composition is not finite")

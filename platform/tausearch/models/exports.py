@@ -29,11 +29,7 @@ HEAD_FILE = "head.safetensors"
 
 
 def chosen_forms(forms: Sequence[str] | None, problems: Mapping[str, str]) -> tuple[ExportForm, ...]:
-    """Return the forms to write: the given ones, or all without problems, which `impossible_forms` finds.
-
-    Raises:
-        InputError: If a given form is unknown, or impossible for this composition.
-    """
+    """Return the given forms, or all that `problems` does not name; refuse one that is unknown or impossible."""
     for form in forms or ():
         if form not in EXPORT_FORMS:
             raise InputError(f"unknown form {form!r}; {choices(form, EXPORT_FORMS)}")

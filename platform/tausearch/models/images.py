@@ -44,14 +44,7 @@ class OfPixels:
     transform: Transform
 
     def __call__(self, images: Images, generator: torch.Generator | None = None) -> Tensor:
-        """Transform images.
-
-        Returns:
-            As `Transform`.
-
-        Raises:
-            InputError: If they are no uint8 images, or none.
-        """
+        """Transform uint8 images as `Transform` does; refuse others, and none."""
         if isinstance(images, Tensor):
             ndim, several = 4, [images]
         else:
@@ -70,10 +63,7 @@ def find_user_images(
 ) -> list[UserImage]:
     """Return a user's images in their order, without reading files; see `Model.predict` for what may be given.
 
-    `left_out` gets a line for each folder with files that are no images.
-
-    Raises:
-        InputError: If an item has another type or shape, or a path leads to no image.
+    `left_out` gets a line for each folder with files that are no images. What is no image is refused.
     """
     if isinstance(images, Tensor | np.ndarray) and images.ndim == 4:
         images = list(images)
@@ -125,11 +115,7 @@ def image_paths(paths: Sequence[str | Path], left_out: list[str] | None = None) 
 def read_images(
     images: Sequence[UserImage], skip_broken: bool, left_out: list[str]
 ) -> Iterator[tuple[UserImage, Tensor]]:
-    """Yield images with their pixels; with `skip_broken`, `left_out` gets a line for each unreadable image instead.
-
-    Raises:
-        InputError: Without `skip_broken`, if images cannot be read; it names the first ones.
-    """
+    """Yield images with pixels; an unreadable one is an error, or with `skip_broken` a line in `left_out`."""
     looks = ((each, _pixels_or_fault(each)) for each in images)
     for each, look in looks:
         if isinstance(look, Tensor):

@@ -199,11 +199,7 @@ def _exported(folder: Path, description: ModelDescription, options: ModelOptions
 
 
 def _transform(description: ModelDescription, source: VectorSource) -> tuple[Transform, tuple[str, ...]]:
-    """Return the transform of test images, and a note if the transform is the benchmark's own code.
-
-    Raises:
-        InputError: If the vectors do not name their classes, or the code must not run.
-    """
+    """Return the transform of test images, with a note if it is the benchmark's own code; refuse what must not run."""
     if not description.class_names:
         raise InputError(f"{source.name}: does not name its classes; train the run again")
     if description.transform is not None:

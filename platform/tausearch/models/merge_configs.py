@@ -87,13 +87,7 @@ def merge_config_of(
     weights: Sequence[float] | None,
     adds_up: bool = False,
 ) -> MergeConfig:
-    """Return the weights of `count` task vectors for the options of a `ComposeRequest`; uniform without any.
-
-    `adds_up` says that the network composes their sum in place of their mean.
-
-    Raises:
-        InputError: If a task does not exist, weights are too many or too few, or two options exclude each other.
-    """
+    """Return the weights for the options of a `ComposeRequest`; `adds_up`: the network composes sums, not means."""
     if drop is not None and (keep is not None or weights is not None):
         raise InputError(f"--drop and --{'keep' if keep is not None else 'weights'}: choose one of them")
     if coefficient is not None and drop is None:
@@ -132,8 +126,7 @@ def require_tasks(option: str, tasks: Sequence[int], count: int) -> None:
 def tasks_called(option: str, given: Sequence[int | str], tasks: Sequence[NamedTask]) -> list[int]:
     """Return the numbers of tasks given by number or name, and say so where a class stands for more than itself.
 
-    Raises:
-        InputError: If no task has a name. Numbers are not checked; see `require_tasks`.
+    Unknown names are refused; for numbers see `require_tasks`.
     """
     known = [name for task in tasks for name in (task.label, *task.classes)]
     given = [same_letters(each, known) if isinstance(each, str) else each for each in given]

@@ -23,11 +23,7 @@ def log_compositions(spec: FinalSpec, directory: RunDirectory, storage: Storage)
 def try_to_log(
     spec: FinalSpec, directory: RunDirectory, storage: Storage, result: CompositionResult | EvaluationResult
 ) -> str | None:
-    """Write one result to MLflow, if its run is tracked there.
-
-    Returns:
-        The reason of a failure, which must not stop anything else; None without one.
-    """
+    """Write a result to MLflow, if its run is tracked there; return why that failed, which stops nothing, or None."""
     if "mlflow" not in spec.trackers:
         return None
     try:

@@ -71,17 +71,10 @@ def make_pools(
     seeds: Sequence[int] | None,
     device: str | None = None,
 ) -> Pools:
-    """Return a pool for each seed, each vector checked before any computation.
+    """Return a pool for each seed, each vector checked before any computation; one that does not fit is refused.
 
-    Args:
-        sources: Sources of one benchmark and backbone, see `require_alike`.
-        benchmark: The benchmark, built for a final run.
-        backbone: theta_0, as it is on this machine.
-        seeds: The seeds to compose; None for all.
-        device: The device that computes; None for the run's kind of device if this machine has one.
-
-    Raises:
-        InputError: If a vector is missing, or does not fit benchmark or backbone.
+    Sources are of one benchmark, built for a final run, and of one backbone, see `require_alike`. `device` is by
+    default the run's kind of device if this machine has one.
     """
     computes = device_of(device, sources[0])
     digest = sources[0].protocol.weights_digest
@@ -126,11 +119,7 @@ def _compose_command(source: VectorSource) -> str:
 
 
 def reduced(pools: Pools, removal: Removal) -> Pools:
-    """Return the pools without some classes: all that is evaluated or exported of them holds nothing of these.
-
-    Raises:
-        InputError: If the kind of task vectors does not allow it.
-    """
+    """Return the pools with nothing of some classes; refuse a kind of task vectors that does not allow it."""
     by_seed = {seed: ReducedPool.of(pool, removal) for seed, pool in pools.by_seed.items()}
     return replace(pools, benchmark=without(pools.benchmark, removal), by_seed=by_seed)
 
@@ -167,11 +156,7 @@ def backbone_of(name: str, protocol: ExperimentProtocol, backbone_weights: str |
 
 
 def device_of(asked: str | None, source: VectorSource | None = None) -> torch.device:
-    """Return a device: as asked for, or the run's kind, or for exports a GPU; the CPU on a machine without a GPU.
-
-    Raises:
-        InputError: If there is no such device.
-    """
+    """Return a device: as asked for, else the run's kind, or a GPU for exports; refuse one that is not here."""
     if asked is None:
         on_gpu = source is None or source.spec is None or source.spec.resources.gpus_per_trial > 0
         return torch.device("cuda" if on_gpu and torch.cuda.is_available() else "cpu")

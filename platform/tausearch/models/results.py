@@ -214,15 +214,7 @@ def _file(directory: RunDirectory, label: str) -> Path:
 
 
 def read_compositions(directory: RunDirectory, faults: list[str] | None = None) -> list[CompositionResult]:
-    """Return all compositions of a run, sorted by file name; they name it as its folder does. See `read_file`.
-
-    Args:
-        directory: The run.
-        faults: Gets a line for each file that cannot be read.
-
-    Raises:
-        InputError: For the first file that cannot be read, without `faults`.
-    """
+    """Return a run's compositions by file name; one that cannot be read is an error, or a line in `faults`."""
     paths = sorted(directory.compositions.glob("*.json")) if directory.compositions.is_dir() else []
     read = []
     for path in (path for path in paths if path.stem != EVALUATION):
@@ -282,11 +274,7 @@ def code_difference_lines(results: Sequence[CompositionResult]) -> list[str]:
 
 
 def with_renamed_run(directory: RunDirectory, old: str, new: str) -> list[CompositionResult]:
-    """Return the compositions of a run that name another run, with the new name of that one.
-
-    Raises:
-        InputError: If a file cannot be read.
-    """
+    """Return the compositions of a run that name another run, with the new name of that one; see `read_file`."""
     read = read_compositions(directory)
     now = [
         each.model_copy(
@@ -301,11 +289,7 @@ def with_renamed_run(directory: RunDirectory, old: str, new: str) -> list[Compos
 
 
 def read_file(path: Path, kind: type[_Kind]) -> _Kind:
-    """Return the results in a file; what follows from them is not read but computed anew.
-
-    Raises:
-        InputError: If the file cannot be read.
-    """
+    """Return what a file holds, without what is computed from it; an `InputError` if it cannot be read."""
     try:
         content = read_json(path)
         if isinstance(content, dict):

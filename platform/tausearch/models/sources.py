@@ -53,11 +53,7 @@ class VectorSource:
 
 
 def find_source(storage: Storage, text: str) -> VectorSource:
-    """Return the source that a user names, a run or else a folder. The suffix `:1,2` selects tasks.
-
-    Raises:
-        InputError: If neither exists, or the source has no task vectors.
-    """
+    """Return the source that a user names, a run or else a folder, or refuse it. The suffix `:1,2` selects tasks."""
     found = _named(storage, text)
     match = _TASKS.fullmatch(text)
     if found is None and match:
@@ -73,11 +69,7 @@ def find_source(storage: Storage, text: str) -> VectorSource:
 
 
 def describe_source(source: VectorSource) -> ModelDescription:
-    """Return the description of a run from the vectors' headers and the record, or that in an exported folder.
-
-    Raises:
-        InputError: If a file cannot be read.
-    """
+    """Return the description of a run from the vectors' headers and the record, or that in an exported folder."""
     if source.spec is None or source.directory is None:
         return read_description(source.folder)
     first = source.of_seed(source.seeds[0])

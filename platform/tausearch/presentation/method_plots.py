@@ -17,12 +17,8 @@ _ROOM = 0.04  # share of the axis below the lowest mark, which is whole then
 def accuracy_plot(benchmark: str, methods: Mapping[str, Sequence[TrialSummary]]) -> Plot | None:
     """Return the average accuracy after every task, a line per method; None if no seed finished.
 
-    A method that learns all tasks in one step has a level line: its accuracy is over all tasks.
-
-    Args:
-        benchmark: The benchmark as people read it.
-        methods: Name of a line to the seeds of its final run; only finished ones count. The place in this order chooses
-            colour and mark, also of methods without seeds, which have no line.
+    A method that learns all tasks in one step has a level line: its accuracy is over all tasks. The place of a name in
+    `methods`, whose values are the seeds of a final run, chooses colour and mark, also of one without a line.
     """
     finished = {
         name: [trial for trial in trials if trial.status == "complete" and trial.rows]

@@ -44,11 +44,7 @@ def show_campaign_status(
 ) -> None:
     """Print a campaign cell by cell; accuracies under another protocol than the others' are marked.
 
-    Args:
-        status: The state of the campaign.
-        root: The storage root.
-        storage_option: The option `--storage` for a command, or nothing.
-        command: The command that continues it; by default one without callbacks, which no file has.
+    `command` continues it; by default it is one without callbacks, which no file has.
     """
     out, not_comparable = console(), _not_comparable_cells(root, status)
     done = sum(each.state == "done" for each in status.cells)

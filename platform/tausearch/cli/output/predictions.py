@@ -47,11 +47,7 @@ def show_predictions(
 
 
 def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterator[str]:
-    """Draw the most and least confident predictions; yield lines about the picture.
-
-    Raises:
-        InputError: If the file cannot be written.
-    """
+    """Draw the most and least confident predictions, or raise an `InputError`; yield lines about the picture."""
     from tausearch.presentation import draw_predictions, drawn_names  # matplotlib takes a second to import
 
     images = find_user_images([prediction.image for prediction in predictions], sys.maxsize)  # each was read before
@@ -71,11 +67,7 @@ def draw(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterato
 
 
 def draw_confusion(model: Model, predictions: Sequence[Prediction], path: Path) -> Iterator[str]:
-    """Draw the confusion matrix, and write it as CSV beside the picture; yield lines about the files.
-
-    Raises:
-        InputError: If a file cannot be written.
-    """
+    """Draw the confusion matrix and write it as CSV, or raise an `InputError`; yield lines about the files."""
     from tausearch.presentation import confusion_figure, drawn_names, save
 
     found = Confusion.of(model.classes, predictions)
@@ -102,12 +94,7 @@ def _pictures(path: Path) -> list[Path]:
 
 
 def require_figure(option: str, path: Path, images: Sequence[Path], storage: Storage) -> None:
-    """Make sure, before images are looked at, that a picture can be made and takes the place of none of them.
-
-    Raises:
-        InputError: If its ending names no kind of picture, it cannot be written, or it takes the place of an image or
-            of a file of the storage, or of another file that the tool has not written.
-    """
+    """Refuse, before images are looked at, a picture that cannot be made or would take the place of another file."""
     if path.resolve() in {each.resolve() for each in images}:
         raise InputError(f"{option} {path}: is one of the images")
     require_picture(storage, path, option, [path.with_suffix(".csv")] if option == "--confusion" else ())

@@ -64,13 +64,8 @@ def evaluate_removal(
 ) -> CompositionResult:
     """Return the accuracies of a composition without some classes, with the report of the removal.
 
-    Args:
-        pools: Those of the run, before the removal.
-        removal: The removal.
-        left: What is left of them, see `reduced`, or what was learned again without the classes.
-        merge: Has a weight for each task that is left.
-        tick: Counts the evaluated sets of images.
-        retrained: How the vectors of `left` were learned again; None if they are those of the run.
+    `left` is what is left of `pools`, see `reduced`, or what was `retrained` without the classes. `merge` has a weight
+    for each task that is left. `tick` counts the evaluated sets of images.
     """
     with threads(pools.threads):
         found = [_measure_seed(pools, left, seed, removal, merge, tick) for seed in pools.by_seed]

@@ -22,10 +22,7 @@ def removal_tables(
 ) -> list[Table]:
     """Return the tables of the rest, of where forgotten images land, and of membership.
 
-    Args:
-        report: What was taken out.
-        accuracies: Those of each seed on each task that is left, percent.
-        labels: The names of the tasks that are left, or their classes; empty where they are unknown.
+    `accuracies` are of each seed on each task that is left, percent; `labels` name these tasks, if they are known.
     """
     return [_rest(report, accuracies, labels), _landing(report), _membership(report)]
 

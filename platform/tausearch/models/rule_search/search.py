@@ -32,11 +32,7 @@ class RuleSpace:
 
 
 def rule_space(rule: str, given: Mapping[str, float], trials: int, seed: int) -> RuleSpace:
-    """Return what to search: all parameters of a rule without a given value.
-
-    Raises:
-        InputError: If nothing is left to search.
-    """
+    """Return what to search: all parameters of a rule without a given value; refuse a rule that leaves none."""
     declared = rule_called(rule).parameters
     searched = {name: each for name, each in declared.items() if name not in given}
     if not searched:
@@ -53,22 +49,11 @@ def rule_space(rule: str, given: Mapping[str, float], trials: int, seed: int) ->
 def search_rule(
     pools: Pools, linear_merge: MergeConfig, space: RuleSpace, tick: Tick
 ) -> tuple[MergeConfig, RuleSearch]:
-    """Choose values of a rule's parameters by their accuracy on the images of `pools`, the mean over tasks and seeds.
+    """Return the weights with a rule and the values of its parameters that were the most accurate, and the search.
 
-    The same seed gives the same values. A search that was killed goes on where it was: `open_trial_cache` has its
-    trials until the caller has saved the result.
-
-    Args:
-        pools: The task vectors, with validation images in the place of test images.
-        linear_merge: The weights. Tasks whose weight is not positive do not count.
-        space: What to search.
-        tick: Counts the evaluated tasks.
-
-    Returns:
-        The weights with the rule and the chosen values, and the search.
-
-    Raises:
-        InputError: If the rule fails; names the values.
+    Values are judged on the images of `pools`, validation images here, by the mean over seeds and tasks of positive
+    weight. The same seed gives the same values. A search that was killed goes on where it was: `open_trial_cache` has
+    its trials until the caller has saved the result. `tick` counts the evaluated tasks. A rule that fails is an error.
     """
     study, trials = ParameterStudy(space.searched, space.seed), list[RuleTrial]()
     first = linear_merge.merged_by(space.rule, {})

@@ -17,16 +17,9 @@ _AROUND = 2.0  # inches: names and title
 
 
 def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]], title: str) -> Figure:
-    """Draw how many images of each true class are predicted as each class.
+    """Return a picture of how many images of each true class (lines of `counts`) are predicted as each (columns).
 
-    Args:
-        names: The classes as they are drawn; at least one.
-        counts: A line for each true class, a column for each predicted one.
-        title: The title of the picture.
-
-    Returns:
-        The figure; it belongs to no window. What is right is blue, what is wrong is orange, darker for a larger share
-        of the true class's images.
+    Right is blue, wrong is orange, darker for a larger share of the true class's images. There is at least one class.
     """
     numbers = len(names) <= _MOST_NUMBERS
     cell = 0.42 if numbers else 0.14

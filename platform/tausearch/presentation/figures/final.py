@@ -17,11 +17,7 @@ from tausearch.runs import RunSpec, TrialSummary
 
 
 def draw_final(spec: RunSpec, trials: Sequence[TrialSummary], folder: Path) -> list[Path]:
-    """Draw the figures of a final run, of the seeds that finished; makes the folder.
-
-    Returns:
-        The paths of the PNG files that were written; none if no seed finished.
-    """
+    """Draw the finished seeds of a final run to a folder, which is made; return the PNG files, none without seeds."""
     finished = [trial for trial in trials if trial.status == "complete" and trial.rows]
     if not finished:
         return []

@@ -30,18 +30,10 @@ def accuracy_matrix_figure(
     labels: Sequence[str] = (),
     step: str = "task",
 ) -> Figure:
-    """Draw the accuracy on each task seen so far after each task.
+    """Return a heat map of the accuracy on each task seen so far after each task, percent from 0 to 100.
 
-    Args:
-        rows: Metrics rows of a trial, one per finished task; not empty.
-        metric_names: The names of the accuracies in `rows`.
-        title: The title of the picture.
-        labels: The names of the tasks; without them, and for many tasks, they have numbers.
-        step: The word for a task; that of a search on several benchmarks is another.
-
-    Returns:
-        A heat map: one row per finished task, one column per task, percent from 0 to 100, as numbers or, for many
-        tasks, beside a colour bar. It belongs to no window.
+    `rows` are those of a trial, at least one. Without `labels`, and for many tasks, tasks have numbers, and many have a
+    colour bar in place of numbers in the cells. `step` is the word for a task.
     """
     cells = accuracy_cells(rows, metric_names)
     tasks = len(cells[0])

@@ -19,15 +19,9 @@ _CELL = (1.5, 2.15)  # inches: an image, and above and below it room for three l
 
 
 def draw_predictions(shown: Sequence[Shown], path: Path) -> Path:
-    """Draw the images of the highest and of the lowest probability, six of each at most, none twice.
+    """Return the file with the images of the highest and of the lowest probability, six of each at most, none twice.
 
-    Args:
-        shown: Name, class, probability, reader `() -> uint8 (c, h, w)` and true class, if known, of every image;
-            at least one. What is wrong is red, with the true class.
-        path: The file to write; its ending says the kind. Beside a PNG lies the same as PDF.
-
-    Returns:
-        The file.
+    There is at least one. What is wrong is red, with the true class. Beside a PNG lies the same as PDF.
     """
     ranked = sorted(shown, key=lambda each: -each[2])
     first = ranked[: max(1, min(_COLUMNS, -(-len(ranked) // 2)))]

@@ -37,12 +37,9 @@ class AblationRow:
 def ablations(
     runs: Sequence[FinalRunResults], paper: PaperResults, benchmarks: Sequence[str] = ()
 ) -> list[AblationRow]:
-    """Group the variants of each method.
+    """Return a row for each method with at least two variants of ours, or with one that the paper ablates.
 
     Runs of one group differ only in the ablated hyperparameter. They come oldest first.
-
-    Returns:
-        A row for each method with at least two variants of ours, or with one that the paper ablates.
     """
     groups: dict[str, dict[str, FinalRunResults]] = {}
     for run in latest_per_key(runs, lambda each: (_group(each, paper), variant(each, paper))):

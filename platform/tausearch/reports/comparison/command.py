@@ -50,11 +50,8 @@ def show_comparison(
 ) -> None:
     """Print final runs beside the paper's results; see `printing.show`.
 
-    The picture is drawn to `figure`, by default `compare.png` in the storage folder, of some benchmarks or a campaign
-    with their names in its own.
-
-    Raises:
-        InputError: If the picture cannot be written.
+    The picture is drawn to `figure`, which is refused if it cannot be written. By default it is `compare.png` in the
+    storage folder, of some benchmarks or a campaign with their names in its own.
     """
     require_picture(storage, figure, "--figure")
     chosen = scope or ComparisonScope()

@@ -45,11 +45,7 @@ class EvaluationRow:
 def compare_evaluations(
     runs: Sequence[tuple[FinalRunResults, EvaluationResult]], paper: PaperResults, benchmarks: Sequence[str] = ()
 ) -> list[EvaluationRow]:
-    """Compare our results of the protocol with the paper's, by default on all benchmarks that have a run.
-
-    Returns:
-        For each benchmark our runs, then the methods that only the paper has.
-    """
+    """Return for each benchmark, by default all with a run, our runs beside the paper, then what only the paper has."""
     rows = []
     for name in dict.fromkeys(benchmarks or (run.spec.benchmark for run, _ in runs)):
         here = [_row(run, result, paper) for run, result in runs if run.spec.benchmark == name]

@@ -16,11 +16,7 @@ from trainables.errors import InputError
 
 
 def draw(comparisons: Sequence[Comparison], paper: PaperResults, path: Path) -> None:
-    """Draw a panel for each benchmark with rows, and say how many runs were left out.
-
-    Raises:
-        InputError: If there is nothing to draw, or the picture cannot be written.
-    """
+    """Draw a panel for each benchmark with rows, and how many runs were left out; an `InputError` without a picture."""
     drawn = [(comparison, drawn_rows(comparison)) for comparison in comparisons]
     titles = _titles([comparison for comparison, rows in drawn if rows], paper)
     panels = [_panel(comparison, rows, titles[comparison.benchmark]) for comparison, rows in drawn if rows]

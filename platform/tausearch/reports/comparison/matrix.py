@@ -63,14 +63,10 @@ def result_matrix(
     """Return final runs as methods by benchmarks.
 
     A column's protocol is that of most of its runs that were tuned on the benchmark; of equally many, one that can be
-    compared with the paper, then the newest. A method with runs under several protocols takes a row for each.
+    compared with the paper, then the newest. A method with runs under several protocols takes a row for each. Runs come
+    oldest first; of equal ones the one with the most seeds counts, then the newest.
 
-    Args:
-        runs: Final runs, oldest first; of equal ones the one with the most seeds counts, then the newest.
-        paper: The paper's results.
-        order: The methods and benchmarks to show; by default all that have a run.
-        with_paper: Whether to add the paper's rows.
-        planned: Pairs of a method and a benchmark without a result yet: they have rows and columns, too.
+    Pairs of a method and a benchmark that are `planned` have rows and columns, too.
     """
     order, planned = order or MatrixOrder(), list(planned)
     ran = dict.fromkeys([*(run.spec.benchmark for run in runs), *(benchmark for _, benchmark in planned)])

@@ -38,13 +38,9 @@ def matrix_table(matrix: Matrix, paper: PaperResults) -> Table:
 
 
 def page_matrix(matrix: Matrix, paper: PaperResults, links: Mapping[Place, str], pending: Mapping[Place, str]) -> Table:
-    """Return the matrix of a page: the paper's results in the cells.
+    """Return the matrix of a page: the paper's results in the cells, and in `matrix` no rows of the paper.
 
-    Args:
-        matrix: The matrix, without the paper's rows.
-        paper: The paper's results.
-        links: Method and benchmark to the place in the page that tells more.
-        pending: Method and benchmark to the text of a cell without a result.
+    `links` and `pending` have, by method and benchmark, the place that tells more and the text without a result.
     """
     beside = any(paper.cell(name, row.method) for row in matrix.rows for name in row.cells)
     table = _table(matrix, paper, links)

@@ -54,12 +54,7 @@ class RunDifference:
 
 
 def show_differences(storage: Storage, names: Sequence[str], output_format: OutputFormat) -> None:
-    """Print the final accuracies of named final runs, and the differences from the first one.
-
-    Raises:
-        InputError: If fewer than two runs are named, one is named twice, or one is not a final run with a finished
-            seed.
-    """
+    """Print the final accuracies of two or more final runs, and how they differ from the first; refuse others."""
     require_once("compare", names)
     runs = [_require_final(storage, name) for name in names]
     if len(names) < 2:
@@ -86,10 +81,6 @@ def differences(runs: Sequence[FinalRunResults], accuracies: Sequence[AccuracyOf
     Two runs are paired if they share two seeds, or all that one of them has. Runs over class orders are paired by order
     and seed. The standard error of a paired difference is the sample deviation of the differences by seed over the root
     of their number; that of an unpaired one is sqrt(s^2/n + s'^2/n').
-
-    Args:
-        runs: The runs, the baseline first.
-        accuracies: The final accuracy of each finished seed, for each run.
     """
     compared = [_difference(run, own, runs[0], accuracies[0]) for run, own in zip(runs, accuracies, strict=True)]
     return [RunDifference(runs[0]), *compared[1:]]

@@ -24,12 +24,7 @@ from trainables.errors import InputError
 
 
 def cells_of(storage: Storage, name: str) -> list[ReportCell]:
-    """Return what the page of a run shows: `cell_of`, and of a search on several benchmarks a final run on each.
-
-    Raises:
-        InputError: If there is no such run, or its specification cannot be read.
-        StorageError: If we may not read the record.
-    """
+    """Return what the page of a run shows: `cell_of`, and of a search on several benchmarks a final run on each."""
     cell, search = cell_of(storage, name), read_spec(storage.run(name))
     if not isinstance(search, MultiSearchSpec):
         return [cell]
@@ -49,11 +44,7 @@ def cell_of(storage: Storage, name: str) -> ReportCell:
 
     That is a final run of what the search chose (without `--set`) in the benchmark's own class order. Without such a
     run it is one over class orders, and without these one with overrides. Of equals it is the newest that trains what
-    the search chooses now.
-
-    Raises:
-        InputError: If there is no such run, or its specification cannot be read.
-        StorageError: If we may not read the record.
+    the search chooses now. A run whose specification or record we may not read is an error.
     """
     directory = storage.run(name)
     spec = read_spec(directory)
