@@ -9,7 +9,6 @@ import hashlib
 import os
 import re
 import stat
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from checked_input.whole_files import replacing
 from trainables.errors import InputError
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -29,12 +29,8 @@ Shapes = Mapping[str, Sequence[int]]  # name of a tensor to its shape
 
 def replace_file(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, str]) -> None:
     """Write a safetensors file whole or not at all; tensors must be contiguous and on the CPU."""
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with replacing(path) as unfinished:
         save_tensors(unfinished, tensors, header)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def sealed(header: Mapping[str, str], tensors: Mapping[str, Tensor]) -> dict[str, str]:

@@ -156,7 +156,6 @@ from .storage import (
     nearest_folder as nearest_folder,
     open_storage as open_storage,
     replace_text as replace_text,
-    replacing as replacing,
     require_unmistakable as require_unmistakable,
     storage_option as storage_option,
 )

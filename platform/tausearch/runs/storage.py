@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +13,7 @@ from typing import TypeVar
 from checked_input.names import near
 from checked_input.ranges import text_fault
 from checked_input.text_files import one_line, shown
+from checked_input.whole_files import replacing
 from tausearch.runs.directories import CampaignDirectory, Inside, RunDirectory
 from trainables.errors import InputError
 
@@ -191,28 +190,6 @@ def try_to_write(folder: Path) -> None:
     probe = nearest_folder(folder) / f".write-probe-{os.getpid()}"
     probe.touch()
     probe.unlink()
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, whose file takes the place of `path` once it is whole; a device gives itself."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
-        yield path
-        return
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    except OSError as error:
-        if error.errno is None:  # of no file, as that of an encoder
-            raise
-        # It names the temporary file.
-        raise OSError(error.errno, error.strerror, str(path)) from error
-    finally:
-        with suppress(OSError):  # a file system that is read-only refuses even this
-            unfinished.unlink(missing_ok=True)
 
 
 def replace_text(path: Path, text: str) -> None:

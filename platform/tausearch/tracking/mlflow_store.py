@@ -15,6 +15,7 @@ from platformdirs import user_cache_path
 
 from checked_input.ranges import text_fault
 from checked_input.text_files import shown
+from checked_input.whole_files import replacing
 from tausearch.runs import Storage
 from tausearch.tracking.secrets import (
     has_at_in_password,
@@ -200,8 +201,7 @@ def _set_default_place(store: Path, storage: Storage) -> None:
 
 def _keep(store: Path, empty: Path) -> None:
     """Keep an empty store for the next storage root, if the folder can be written."""
-    half = empty.with_name(f"{empty.name}.{os.getpid()}.tmp")
     with suppress(OSError):
         empty.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(store, half)
-        os.replace(half, empty)
+        with replacing(empty) as half:
+            shutil.copyfile(store, half)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from platformdirs import user_cache_path
 from torch import Tensor
 
 from checked_input.text_files import escaped, read_text
+from checked_input.whole_files import replacing
 from trainables.data.disk.tree import MOST_FILE, Tick
 from trainables.data.images import PixelImages, StoredImages, in_order
 from trainables.errors import InputError
@@ -118,14 +118,10 @@ def noted(images: StoredImages, note: Path) -> dict[int, str] | None:
 
 def _write(note: Path, images: StoredImages, unreadable: Mapping[int, str]) -> None:
     lines = [images.digest, *(f"{row} {' '.join(line.splitlines())}" for row, line in unreadable.items())]
-    unfinished = note.with_name(f"{note.name}.{uuid.uuid4().hex}.tmp")
-    try:
+    with suppress(OSError):  # no such folder can be made: every run decodes the images again
         note.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text("\n".join(lines), encoding="utf-8")
-        os.replace(unfinished, note)  # a link in the place of the note is not followed
-    except OSError:  # no such folder can be made: every run decodes the images again
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+        with replacing(note) as unfinished:  # a link in the place of the note is not followed
+            unfinished.write_text("\n".join(lines), encoding="utf-8")
 
 
 def longest_side(images: Tensor | StoredImages, count: int) -> int:

@@ -118,7 +118,9 @@ def decoupled_step(pairs: list[tuple[nn.Parameter, Tensor]], factor: float | Ten
 def coupled_step(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
     """Add the regulariser's gradients to the loss's and clip the sums; the optimiser takes the step."""
     parameters, gradients = _unzipped(pairs)
-    sums = list(torch._foreach_add(_gradients_of(parameters), gradients))
+    of_loss = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    assert len(of_loss) == len(parameters)
+    sums = list(torch._foreach_add(of_loss, gradients))
     _clip(sums)
     for parameter, gradient in zip(parameters, sums, strict=True):
         parameter.grad = gradient
@@ -126,12 +128,6 @@ def coupled_step(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
 
 def _unzipped(pairs: list[tuple[nn.Parameter, Tensor]]) -> tuple[list[Tensor], list[Tensor]]:
     return [parameter for parameter, _ in pairs], [gradient for _, gradient in pairs]
-
-
-def _gradients_of(parameters: list[Tensor]) -> list[Tensor]:
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    assert len(gradients) == len(parameters)
-    return gradients
 
 
 def _clip(gradients: list[Tensor]) -> None:

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from checked_input.text_files import printable
+from checked_input.whole_files import replacing
 from tausearch.presentation.figures.fonts import choose_fonts
-from tausearch.runs import PICTURE_MARK, RunSpec, replacing, shown_benchmark
+from tausearch.runs import PICTURE_MARK, RunSpec, shown_benchmark
 
 _MARK = 6  # letters that the mark of a name takes in a legend
 _MARK_FIELDS = {".png": "Comment", ".pdf": "Creator", ".svg": "Creator"}  # of their metadata
