@@ -180,14 +180,7 @@ def numbered(tasks: Sequence[int]) -> str:
 
 
 def require_known(where: str, given: Sequence[str], names: Sequence[str], *, all_of_them: bool) -> tuple[str, ...]:
-    """Require different names that exist, and with `all_of_them` every one; the error shows similar names.
-
-    Returns:
-        The given names as `names` has them; see `same_letters`.
-
-    Raises:
-        InputError: If a name is unknown, given twice or missing; `where` stands in front.
-    """
+    """Return the given names as `names` has them; unknown, repeated or missing ones are an InputError at `where`."""
     given = tuple(same_letters(name, names) for name in given)
     if unknown := [name for name in dict.fromkeys(given) if name not in names]:
         others = meant(unknown[0], names, quoted) or f"; classes are {listed(list(map(quoted, names)))}"

@@ -83,12 +83,7 @@ class Backbone:
 
     @property
     def own(self) -> OwnBackbone | None:
-        """What the user's code has under the name; None for the embedded backbone and those of timm.
-
-        Raises:
-            InputError: If it is code that is not allowed, cannot be imported, is something else or has a wrong field,
-                or a package's name that the tool or timm has, too.
-        """
+        """What the user's code has under the name, None for other backbones; wrong or forbidden code: InputError."""
         if not is_code(self.name):
             bare, brought = self.name.partition("?")[0], installed("backbone")
             if bare in brought:

@@ -71,11 +71,7 @@ def read_timm_folder(folder: Path, backbone: str, labels: Sequence[str], device:
     """Return the model of `write_timm_folder` in eval mode, `(b, c, h, w)` to logits `(b, C)`.
 
     timm's own reader would build any model of any size that `config.json` names, and would unpickle weights. Here the
-    backbone's name defines the network, and `model.safetensors` must have exactly its tensors.
-
-    Raises:
-        InputError: If timm has no ViT of this name, or a file is damaged, of another network or of other classes than
-            `labels`.
+    backbone's name defines the network, and `model.safetensors` must have exactly its tensors; else an InputError.
     """
     model, path = _timm_skeleton(backbone, len(labels)), folder / _WEIGHTS
     shapes = {name: value.shape for name, value in model.state_dict().items()}

@@ -48,10 +48,7 @@ class Preparer:
     @overload
     def __call__(self, preparation: Preparation[R], *, before: Literal[True]) -> Callable[[Task], R | None]: ...
     def __call__(self, preparation: Preparation[R], *, before: bool = False) -> Callable[[Task], R | None]:
-        """Return the function that gives what is prepared of a task, on the CPU, when the task begins.
-
-        With `before` it gives what is prepared of the task before; None for the first task.
-        """
+        """Return the function that gives what is prepared of a task, on the CPU, as it begins; see `Prepare`."""
         cache = None if self.cache is None else Cache(self.cache, self.cache_bytes)
         provider = Preconsolidator(self, preparation, cache)
         self.providers.append(provider)

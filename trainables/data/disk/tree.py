@@ -216,13 +216,7 @@ def open_tree(root: Path) -> Tree:
 
 
 def files_below(root: Path, above: tuple[str, ...] = ()) -> Iterator[tuple[str, DiskFile]]:
-    """Yield all files of a folder, then those of its sub-folders, in order of their names; links are followed.
-
-    Hidden files and files of the operating system are left out.
-
-    Raises:
-        InputError: If a folder cannot be listed whole.
-    """
+    """Yield a folder's files, then those of its sub-folders, by name, but no hidden ones; links are followed."""
     real = os.path.realpath(root)
     if real in above:
         raise InputError(f"{root}: is a link to a folder that it lies in")

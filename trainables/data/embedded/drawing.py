@@ -37,13 +37,7 @@ _FONT_SIZE = 50  # the tallest characters still fit the canvas
 
 
 def render(characters: str, faces: tuple[str, ...]) -> Tensor:
-    """Return every character in every face, centred, uint8 `(len(characters), len(faces), 64, 64)`, ink 255 on 0.
-
-    `faces` are names of matplotlib's font files without `.ttf`.
-
-    Raises:
-        ValueError: If a face has no ink for a character.
-    """
+    """Return each character in each of matplotlib's faces, centred, uint8 `(characters, faces, 64, 64)`, ink 255."""
     import matplotlib  # takes a second to import, which trials on other images save
 
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"

@@ -55,10 +55,7 @@ class Prompts(Protocol):
 
 @dataclass(eq=False)
 class PromptLearner:
-    """An incremental learner that trains prompts and heads around a frozen ViT.
-
-    It takes Adam without weight decay, made anew for every task.
-    """
+    """An incremental learner of prompts and heads around a frozen ViT, by Adam without decay, anew for every task."""
 
     context: Context
     prompts: Prompts
