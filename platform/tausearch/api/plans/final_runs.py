@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from tausearch.runs import (
     FinalSpec,
     Plan,
     Storage,
-    TrackerName,
     names_in,
     protocol_of,
     read_spec,
@@ -90,9 +89,10 @@ def plan_training(
         measure_removability=_removability_bounded(best) and entry.removability_fault(opened.source.num_tasks) is None,
         save_curvature=request.save_curvature,
     )
-    if request.tracking is None:
-        spec = spec.model_copy(update={"tracking": _tracking_of_search(spec, storage)})
-    search = _readable_search(spec, storage)
+    search = _search_of(spec, storage, must_be_readable=request.tracking is None)
+    if request.tracking is None and search is not None:
+        require_installed(search.trackers)
+        spec = spec.model_copy(update={"tracking": search.tracking})
     _say_other_code(spec, search)
     _require_images_of_search(best, spec, search, opened, reads)
     plan = Plan(spec, storage, named=request.name is not None, resume_if_exists=request.resume_if_exists)
@@ -153,13 +153,12 @@ def _require_same_protocol(
         raise InputError(*(f"{best.title}: {fault}" for fault in faults))
 
 
-def _readable_search(spec: FinalSpec, storage: Storage) -> AnySpec | None:
-    """Return the specification of the search that has chosen; None if it is not here or cannot be read.
-
-    The best file has all that the final run needs.
-    """
-    with suppress(InputError):
-        return None if (search := search_of(storage, spec)) is None else read_spec(search)
+def _search_of(spec: FinalSpec, storage: Storage, *, must_be_readable: bool) -> AnySpec | None:
+    """Return the specification of the search that has chosen; None if it is not here, or if a fault may be ignored."""
+    if (directory := search_of(storage, spec)) is None:
+        return None
+    with nullcontext() if must_be_readable else suppress(InputError):
+        return read_spec(directory)
     return None
 
 
@@ -182,15 +181,6 @@ def _require_images_of_search(
             now = began_with.model_copy(update={"classes_digest": now.classes_digest})
         otherwise = "search again, or name a copy of the images with --benchmark"
         opened.require_images(best.selection.search, began_with, now, f"{best.title}: ", otherwise=otherwise)
-
-
-def _tracking_of_search(spec: FinalSpec, storage: Storage) -> tuple[TrackerName, ...] | None:
-    """Return the trackers of the search that has chosen; None where it is not in the storage, or had the default."""
-    if (search := search_of(storage, spec)) is None:
-        return None
-    trackers = read_spec(search).tracking
-    require_installed(trackers or ())
-    return trackers
 
 
 def _say_other_code(spec: FinalSpec, search: AnySpec | None) -> None:
