@@ -22,10 +22,13 @@ from .best_file import (
 from .best_listener import BestListener as BestListener, write_best as write_best
 from .dashboard import dashboard_of as dashboard_of
 from .grid import grid_size as grid_size, point_count as point_count
-from .listeners import TrialListener as TrialListener
 from .parts.merging import merged as merged
 from .parts.searchers import MultiSearcher as MultiSearcher
-from .parts.tune_trials import PartTuneTrials as PartTuneTrials, TuneTrials as TuneTrials
+from .parts.tune_trials import (
+    PartTuneTrials as PartTuneTrials,
+    TrialListener as TrialListener,
+    TuneTrials as TuneTrials,
+)
 from .rebuilt_sampler import RebuiltSampler as RebuiltSampler
 from .recorded.configurations import ConfigurationTable as ConfigurationTable
 from .recorded.files import (

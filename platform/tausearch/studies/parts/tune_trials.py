@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from tausearch.runs import MultiTrial, PartsSpec, RunSpec, Scales, TrialSummary, TrialTable, combine_parts
-from tausearch.studies.listeners import TrialListener
 from tausearch.studies.parts.searchers import MultiSearcher, PartSearcher, stopped_parts
 from tausearch.studies.searchers import Searcher
+
+
+class TrialListener(Protocol):
+    """Receives the changes of trials, in order, in the driver's thread. It must return at once.
+
+    A `tracking.Callback` hears of events in a thread of its own.
+    """
+
+    def trial_changed(self, trial: TrialSummary) -> None:
+        """Note a trial that started, finished a task, or ended. `trial` may be kept and must not be changed."""
 
 
 class TuneTrials:
