@@ -55,7 +55,7 @@ def _measured(storage: Storage, cell: CellStatus) -> dict[str, Any]:
     run = cell.runs.final
     found = _evaluated(storage, run)
     specialised, unlearned = found.specialisation(), found.unlearning(READING)
-    pools = open_pools(storage, [run], EvaluateRequest([run]))
+    pools = open_pools([models.find_source(storage, run)], EvaluateRequest([run]))
     risks = models.risk_rows(pools, lambda count: None)
     terms = ("composed", "individuals", "pretrained")
     return {

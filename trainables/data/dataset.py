@@ -60,7 +60,7 @@ class Dataset:
     ref: BenchmarkRef  # without the options of tasks and training
     home: Path  # folder of the dataset and of its prepared form
     key: str  # begins the name of the prepared form below `home`; of a published dataset its variant
-    find: Callable[[], Listing]  # lists the dataset as it was published
+    find: Callable[[], Listing]  # lists the dataset as it was published, once
     expected: Expected | None = None  # of published datasets
 
     @property
@@ -343,9 +343,9 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         except OSError as error:  # such as a name that is too long
             raise InputError(f"{ref.name}: {error.strerror}") from error
         if ref.name.startswith(FOLDER):
-            return Dataset(kept, home, key, lambda: folder.find(path))
+            return Dataset(kept, home, key, cache(partial(folder.find, path)))
         key = f"{key}.{_in_file_name(column)}" if column else key
-        return Dataset(kept, home, key, lambda: parquet_layout.find(path, column))
+        return Dataset(kept, home, key, cache(partial(parquet_layout.find, path, column)))
     publication = PUBLISHED[ref.name]
     variant = ref.variant or publication.variants[0]
     if variant not in publication.variants:
@@ -354,6 +354,7 @@ def dataset_of(ref: BenchmarkRef, root: str | Path | None = None) -> Dataset:
         )
     home = data_root(root) / ref.name
 
+    @cache
     def find() -> Listing:
         return _find_in(publication, open_tree(home) if home.is_dir() else Tree(home, {}), variant)
 

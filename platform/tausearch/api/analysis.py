@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tausearch import models, presentation
-from tausearch.api.composition import open_pools, require_runs_current
+from tausearch.api.composition import find_sources, open_pools
 from tausearch.api.requests import FiguresRequest, with_fields_of
 from tausearch.models import Pools, VectorSource
 from tausearch.presentation import as_csv, rows_as_table
@@ -159,8 +159,7 @@ def _pools(storage: Storage, request: FiguresRequest) -> tuple[list[Pools], list
             left_out.append(str(error))
             continue
         found.append(name)
-    require_runs_current(storage, found)
-    return [open_pools(storage, [name], request) for name in found], left_out
+    return [open_pools([each], request) for each in find_sources(storage, found)], left_out
 
 
 def _output(storage: Storage, request: FiguresRequest, pools: Sequence[Pools]) -> Path:

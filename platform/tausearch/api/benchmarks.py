@@ -114,7 +114,7 @@ class OpenBenchmark:
             return ref == self.ref
         return dataset_of(ref, self.data_root).ref == self._dataset.ref
 
-    @property
+    @cached_property
     def _dataset(self) -> Dataset | None:
         return dataset_of(self.ref, self.data_root) if on_disk(self.ref) else None
 

@@ -121,8 +121,7 @@ def compose_with(request: ComposeRequest) -> Composed:
         require_new_folder(storage, folder, "--export")
     elif request.forms and not request.register:
         raise InputError("--forms: says what to export, so it goes with --export FOLDER or --register alone")
-    require_runs_current(storage, request.runs)
-    pools = open_pools(storage, request.runs, request)
+    pools = open_pools(find_sources(storage, request.runs), request)
     removal = None if request.forget is None else _removal(request, request.forget, pools)
     retraining = _retraining(request, pools, removal, storage)
     if removal is None:
@@ -180,29 +179,31 @@ def evaluate_with(request: EvaluateRequest) -> list[Evaluated]:
         InputError: Before any work on a run, if something is wrong with it.
     """
     storage = open_storage(request.storage, write=False)
-    require_runs_current(storage, request.runs)
-    opened = [open_pools(storage, [name], request) for name in request.runs]
+    opened = [open_pools([each], request) for each in find_sources(storage, request.runs)]
     return Evaluations(_evaluate(storage, pools) for pools in opened)
 
 
 evaluate = with_fields_of(EvaluateRequest, evaluate_with)
 
 
-def require_runs_current(storage: Storage, runs: Sequence[str]) -> None:
-    """Refuse runs whose code has changed since this process imported it; a command asks once, when it starts."""
+def find_sources(storage: Storage, runs: Sequence[str]) -> list[VectorSource]:
+    """Return what `find_source` finds for each run, and refuse code that has changed since this process imported it.
+
+    A command does this once, when it starts.
+    """
     sources = [models.find_source(storage, text) for text in runs]
     require_current(name for each in sources for name in (each.benchmark, each.protocol.backbone))
+    return sources
 
 
-def open_pools(storage: Storage, runs: Sequence[str], request: EvaluateRequest) -> Pools:
-    """Return the task vectors of some runs and the benchmark's test images, checked that they fit together.
+def open_pools(sources: Sequence[VectorSource], request: EvaluateRequest) -> Pools:
+    """Return the task vectors of some sources and the benchmark's test images, checked that they fit together.
 
-    `runs` are texts for `find_source`. `request` gives the seeds, the device, and the places of datasets and backbone.
+    `request` gives the seeds, the device, and the places of datasets and backbone; its runs are not looked at.
 
     Raises:
         InputError: If something does not fit.
     """
-    sources = [models.find_source(storage, text) for text in runs]
     for source in sources:
         if source.reduced:
             raise InputError(
@@ -255,8 +256,8 @@ def register_again(spec: FinalSpec, directory: RunDirectory, storage: Storage) -
     ]
     for result in lost:
         with faults, faults_of(result.label):
-            require_runs_current(storage, result.runs)
-            pools = open_pools(storage, result.runs, EvaluateRequest(result.runs, seeds=result.seeds))
+            request = EvaluateRequest(result.runs, seeds=result.seeds)
+            pools = open_pools(find_sources(storage, result.runs), request)
             _require_measured(pools, result)
             with _exported(pools, result) as folder:
                 register_model(spec, storage, result.label, folder)
@@ -315,16 +316,16 @@ def _retraining(
 
 def _trained_again(plan: RetrainingPlan, request: ComposeRequest, storage: Storage) -> Pools:
     """Train what is left to train; returns the vectors of the new run."""
-    name = plan.run()
+    source = models.find_source(storage, plan.run())
     seeds = tuple(plan.before.by_seed)
     options = EvaluateRequest(
-        [name],
+        [source.name],
         seeds=seeds,
         backbone_weights=request.backbone_weights,
         data_root=request.data_root,
         device=request.device,
     )
-    return replace(open_pools(storage, [name], options), network=plan.before.network)  # one network is in memory
+    return replace(open_pools([source], options), network=plan.before.network)  # one network is in memory
 
 
 def _rule_space(request: ComposeRequest) -> models.RuleSpace | None:

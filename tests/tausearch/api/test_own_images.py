@@ -40,7 +40,7 @@ from tests.support.command_line import Command
 from tests.support.imports import ROOT
 from trainables import user_code
 from trainables.backbones import EMBEDDED, Backbone, loading, offered
-from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.data import BenchmarkRef, build_benchmark, dataset, get_source
 from trainables.errors import InputError
 
 Folder = Callable[..., str]
@@ -311,6 +311,15 @@ def test_each_purpose_and_split_has_images_of_its_own_which_are_read_once(
     found = [opened.require(purpose, seed, Backbone().input) for purpose, seed in asked]  # type: ignore[arg-type]
     assert built == asked[:3] and found[3] is found[0]
     assert [each.data.train for each in found[:3]] == [12, 12, 16] and found[0].data.digest != found[1].data.digest
+
+
+def test_the_checks_of_an_open_benchmark_list_its_folder_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, find = list[Path](), dataset.folder.find
+    monkeypatch.setattr(dataset.folder, "find", lambda path: (listed.append(path), find(path))[1])
+    opened = open_benchmark(folder(), None)
+    assert len(listed) == 1
+    assert opened.require("search", 0, Backbone().input).data.classes_digest is not None
+    assert len(listed) == 2
 
 
 class TestImagesThatHaveChanged:

@@ -188,10 +188,12 @@ def test_a_command_asks_once_whether_code_has_changed_and_not_where_it_opens_wha
         command(["ita", "iel"], storage=made.root)
         assert asked.pop() == [name for run in ("ita", "iel") for name in _code_of(made, run)] and not asked
     monkeypatch.setattr(composition, "_merge", Mock(side_effect=InputError("vectors are open")))
+    find = Mock(side_effect=find_source)
+    monkeypatch.setattr(composition.models, "find_source", find)
     with pytest.raises(InputError, match="are open"):
         compose(["ita"], storage=made.root)
-    assert asked.pop() == _code_of(made, "ita") and not asked
-    open_pools(made, ["ita"], EvaluateRequest(["ita"]))
+    assert asked.pop() == _code_of(made, "ita") and not asked and find.call_count == 1
+    open_pools([find_source(made, "ita")], EvaluateRequest(["ita"]))
     assert not asked
 
 
@@ -209,13 +211,14 @@ class Opened:
 
 
 def test_what_was_trained_again_is_opened_as_the_call_says(made: Storage, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: Opened((runs, request)))
+    monkeypatch.setattr(composition, "open_pools", lambda sources, request: Opened((sources[0].name, request)))
+    monkeypatch.setattr(composition.models, "find_source", lambda storage, text: SimpleNamespace(name=text))
     before = SimpleNamespace(by_seed={1: None}, network="in memory")
     plan: Any = SimpleNamespace(run=lambda: "again", before=before, spec=SimpleNamespace(seeds=(0, 1)))
     asked = ComposeRequest(["ita"], backbone_weights="w", data_root="d", device="cpu", retrain_later=True)
     found: Any = composition._trained_again(plan, asked, made)
     wanted = EvaluateRequest(["again"], seeds=(1,), backbone_weights="w", data_root="d", device="cpu")
-    assert found == Opened((["again"], wanted), "in memory")
+    assert found == Opened(("again", wanted), "in memory")
     planned: list[object] = []
     monkeypatch.setattr(composition, "plan_retraining", lambda *_, on_cpu: planned.append(on_cpu))
     for device in ("cpu", "cuda", None):

@@ -333,12 +333,12 @@ def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_sam
     done: list[object] = []
     monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
     monkeypatch.setattr(composition, "is_registered", lambda spec, storage, label: label == "there")
-    monkeypatch.setattr(composition, "open_pools", lambda storage, runs, request: (runs, request.seeds))
+    monkeypatch.setattr(composition, "open_pools", lambda sources, request: ([s.text for s in sources], request.seeds))
     monkeypatch.setattr(composition, "_require_measured", lambda pools, result: None)
     monkeypatch.setattr(composition, "_exported", lambda pools, result: nullcontext((pools, result)))
     monkeypatch.setattr(composition, "register_model", lambda *about: done.append(about[2:]))
     composition.register_again(read_spec(made.run("ita")), made.run("ita"), made)  # type: ignore[arg-type]
-    assert done == [("lost", ((("ita:1", "iel:2"), (1,)), results[1]))]
+    assert done == [("lost", ((["ita:1", "iel:2"], (1,)), results[1]))]
 
 
 @pytest.mark.parametrize("options", [{"rule": "dare", "density": 0.5}, {"forget": ["class:3"]}])

@@ -16,6 +16,7 @@ from tausearch.api import EvaluateRequest
 from tausearch.api.composition import open_pools
 from tausearch.models import (
     export,
+    find_source,
 )
 from tausearch.runs import Storage
 from tests.support.command_line import Command
@@ -92,7 +93,7 @@ def test_the_code_of_a_rule_that_has_changed_is_told(
     compose(["ita"], set={"part": 0.5}, **options)
     line = "the code of their_edited:Part has changed since these compositions of ita: "
     assert capsys.readouterr().err.count(f"tausearch: {line}{first.result.label}\n") == 1
-    pools = open_pools(made, ["ita"], EvaluateRequest(["ita"], seeds=[0]))
+    pools = open_pools([find_source(made, "ita")], EvaluateRequest(["ita"], seeds=[0]))
     with pytest.raises(InputError, match="their_edited:Part has changed since this was tested; compose it again"):
         export(tmp_path / "again", ["vectors"], pools, first.result, lambda n: None)
 
