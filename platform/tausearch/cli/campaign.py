@@ -72,14 +72,7 @@ def run(
 ) -> None:
     """Run a campaign, or continue it. Nothing that is finished runs again."""
     say_loading()
-    request = options.request_of(
-        campaigns.CampaignRequest,
-        locals(),
-        redo=redo or (),
-        time_budget=options.seconds(time_budget),
-        callbacks=callback or (),
-        progress_to=options.progress_to(format),
-    )
+    request = options.drive_request_of(campaigns.CampaignRequest, locals(), redo=redo or ())
     result = campaigns.campaign_with(request)
     if format == "json":
         print_json(

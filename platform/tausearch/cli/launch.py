@@ -111,7 +111,7 @@ def search(
     format: options.Format = "text",
 ) -> None:
     """Search the hyperparameters of a method on a benchmark. A 10 % validation split judges the trials."""
-    request = options.request_of(
+    request = options.drive_request_of(
         SearchRequest,
         locals(),
         sampler_options=options.assignments(sampler_option, "--sampler-option"),
@@ -121,9 +121,6 @@ def search(
         warm_start=options.names(warm_start),
         class_order=options.class_order(class_order),
         cache_size=0.0 if no_cache else cache_size,
-        time_budget=options.seconds(time_budget),
-        callbacks=callback or (),
-        progress_to=options.progress_to(format),
     )
     say_loading()
     from tausearch import api  # torch and Ray take seconds to import; --help must not
@@ -223,7 +220,7 @@ def train(
     format: options.Format = "text",
 ) -> None:
     """Train a chosen configuration on several seeds, and test it. This final run trains on all training data."""
-    request = options.request_of(
+    request = options.drive_request_of(
         TrainRequest,
         locals(),
         seeds=options.whole_numbers("--seeds", seeds),
@@ -231,9 +228,6 @@ def train(
         set=options.assignments(set_),
         gpus_per_trial=options.gpu_share(gpus_per_trial),
         cache_size=0.0 if no_cache else cache_size,
-        callbacks=callback or (),
-        time_budget=options.seconds(time_budget),
-        progress_to=options.progress_to(format),
         best=_best_of(what, storage),
     )
     from tausearch import api  # torch and Ray take seconds to import; --help must not
@@ -276,14 +270,8 @@ def _best_of(what: list[str], storage: str) -> BestFile:
 
 def _continue(given: Mapping[str, Any]) -> None:
     """Continue a run; `given` are the parameters of `resume` or `extend`."""
-    request = options.request_of(
-        ResumeRequest,
-        given,
-        gpus_per_trial=options.gpu_share(given["gpus_per_trial"], auto=False),
-        time_budget=options.seconds(given["time_budget"]),
-        callbacks=given["callback"] or (),
-        progress_to=options.progress_to(given["format"]),
-    )
+    share = options.gpu_share(given["gpus_per_trial"], auto=False)
+    request = options.drive_request_of(ResumeRequest, given, gpus_per_trial=share)
     say_loading()
     from tausearch import api, campaigns  # torch and Ray take seconds to import
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -212,11 +212,6 @@ AllowCode = Annotated[
 ]
 
 
-def progress_to(format: str) -> Literal["stdout", "stderr"]:
-    """Return the stream for progress; stdout belongs to the JSON if there is some."""
-    return "stderr" if format == "json" else "stdout"
-
-
 def assignments(texts: list[str] | None, option: str = "--set") -> dict[str, Any]:
     """Read the values of an option; raises `InputError` for text that is no KEY=VALUE."""
     from search_spaces import parse_assignments  # pydantic takes a moment to import
@@ -255,6 +250,13 @@ def request_of(kind: type[R], given: Mapping[str, Any], **read: Any) -> R:
     """
     own = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in given.items() if name in own} | read)
+
+
+def drive_request_of(kind: type[R], given: Mapping[str, Any], **read: Any) -> R:
+    """Return the request of a command that drives runs; see `request_of`."""
+    read["time_budget"], read["callbacks"] = seconds(given["time_budget"]), given["callback"] or ()
+    read["progress_to"] = "stderr" if given["format"] == "json" else "stdout"  # which belongs to the JSON
+    return request_of(kind, given, **read)
 
 
 def class_order(text: str | None) -> int | str | None:
