@@ -26,6 +26,7 @@ from tausearch.runs import (
     require_figures,
     require_output,
     shown_benchmark,
+    shown_benchmarks,
 )
 from trainables.errors import InputError
 from trainables.metrics import CACHE_HIT, PRECONSOLIDATION, STAGES, seconds
@@ -79,7 +80,7 @@ def _draw_figures(storage: Storage, request: FiguresRequest, pools: list[Pools],
     times = [row for name in request.runs for row in _times(storage, name, request.seeds)]
     specs = [read_spec(storage.run(name)) for name in request.runs if storage.run_exists(name)]
     composed = _sources_text(each for pool in pools for each in pool.sources)
-    timed = "; ".join(dict.fromkeys(_method_on_benchmark(spec.method, spec.benchmark) for spec in specs))
+    timed = _methods_on_benchmarks([(spec.method, spec.benchmark) for spec in specs])
     tables.add("time", times, presentation.time_figure, f"time per task: {timed}")
     with presentation.LongWork() as work:
         tick = work.start("figures", models.n_measurements(pools))
@@ -112,13 +113,12 @@ def _distinct(paths: Sequence[Path]) -> list[str]:
 
 def _sources_text(sources: Iterable[VectorSource]) -> str:
     """Return the methods and benchmarks of task vectors as text; the figures have the names of runs."""
-    return "; ".join(
-        dict.fromkeys(_method_on_benchmark(" and ".join(each.methods), each.benchmark) for each in sources)
-    )
+    return _methods_on_benchmarks([(" and ".join(each.methods), each.benchmark) for each in sources])
 
 
-def _method_on_benchmark(method: str, benchmark: str) -> str:
-    return f"{method} on {shown_benchmark(benchmark)}"
+def _methods_on_benchmarks(pairs: Sequence[tuple[str, str]]) -> str:
+    shown = shown_benchmarks([benchmark for _, benchmark in pairs])
+    return "; ".join(dict.fromkeys(f"{method} on {shown[benchmark]}" for method, benchmark in pairs))
 
 
 class _Tables:

@@ -289,6 +289,10 @@ def test_every_run_and_every_pair_has_its_figures(finals: Storage, monkeypatch: 
     analysis._draw_figures(finals, FiguresRequest(["r"]), [pools("x/a", "tmc"), pools("y/a", "tmc")], finals.root)
     assert {"cosines-x-a", "cosines-y-a"} <= set(added)
     assert added["alignment"][2] == "task vectors: tmc on digits", "what several runs share is said once"
+    folders = [f"folder:/{place}/birds?tasks=2" for place in ("data", "other")]
+    apart = [pools(f"d{number}", "tmc", benchmark=folder) for number, folder in enumerate(folders)]
+    analysis._draw_figures(finals, FiguresRequest(["r"]), apart, finals.root)
+    assert added["alignment"][2] == f"task vectors: tmc on {folders[0]}; tmc on {folders[1]}"
     analysis._draw_figures(finals, FiguresRequest(["r", "s"]), [], finals.root)
     assert [row["run"] for row in added["time"][0]] == ["s"] * 3  # of every run, not of the first alone
 
