@@ -69,7 +69,6 @@ def with_auto(plan: Plan[S], address: str | None, bf16: Bf16At) -> Plan[S]:
 
 
 def _with_precision(spec: S, precision: Precision) -> S:
-    """Return a specification in a precision, on each of its benchmarks."""
     change = {"precision": precision}
     changed: dict[str, object] = {"protocol": spec.protocol.model_copy(update=change)}
     if isinstance(spec, MultiSearchSpec):

@@ -156,7 +156,6 @@ def _too_small(nodes: Sequence[dict[str, Any]], needs: Sequence[Resources]) -> I
 
 
 def _problem(node: dict[str, Any], reports: dict[str, Any], folder: Path, token: str) -> str | None:
-    """Return why a node cannot run trials, but for its size; None if it can."""
     name = node_name(node)
     report = reports.get(node["NodeID"])
     if report is None:

@@ -32,7 +32,6 @@ def on_its_way(status: str) -> bool:
 
 
 def _lines(status: str, start: str) -> Iterator[str]:
-    """Yield the lines about nodes after a headline."""
     for line in status.partition(f"{start}\n")[2].partition("\nRecent failures:")[0].splitlines():
         yield line.strip()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from checked_input.names import counted
@@ -86,7 +86,6 @@ def _head(description: ModelDescription) -> Iterator[str]:
 
 
 def _excluded_tasks(description: ModelDescription) -> Iterator[str]:
-    """Name the tasks that were left out or unlearned, and how often the model still answers them."""
     still = {each.task: f": {each.text()}" for each in description.still_answered}
     for number, (weight, task) in enumerate(zip(description.weights, description.named_tasks, strict=False), start=1):
         if weight <= 0:
@@ -121,7 +120,6 @@ def _table(description: ModelDescription) -> Iterator[str]:
 
 
 def _removal(description: ModelDescription) -> Iterator[str]:
-    """Yield what was taken out of the model, without the names, and what may still depend on it."""
     report = description.removal
     assert report is not None
     yield from ("## Taken out", "")
@@ -130,7 +128,7 @@ def _removal(description: ModelDescription) -> Iterator[str]:
     yield f"{gone} of {run}. The model has no such answer."
     own = tuple(range(1, len(report.tasks) + 1))
     if report.tasks != own:
-        yield f"Tasks {_numbers(report.tasks)} of {run} are its tasks {_numbers(own)}."
+        yield f"Tasks {_list(report.tasks)} of {run} are its tasks {_list(own)}."
         yield f"Below they have their numbers of {run}."
     labels = [task.label for task in description.named_tasks]
     yield from ("", as_markdown(removal_tables(report, list(description.accuracies.values()), labels)), MEMBERSHIP_NOTE)
@@ -163,7 +161,6 @@ def _usage(description: ModelDescription) -> Iterator[str]:
 
 
 def _opened(description: ModelDescription) -> Iterator[str]:
-    """Yield the code that opens the folder with the library of its form."""
     if description.form == "timm":
         yield from ("import timm", "from PIL import Image, ImageOps", "")
         yield 'network = timm.create_model("local-dir:FOLDER", pretrained=True).eval()'
@@ -195,7 +192,6 @@ def _grey(description: ModelDescription) -> bool:
 
 
 def _backbone(description: ModelDescription) -> Iterator[str]:
-    """Yield the code that builds the backbone which an adapter is for."""
     name, weights = description.protocol.backbone, description.protocol.backbone_weights
     hub = name != EMBEDDED and weights is None and not _own(description)
     yield from ("import peft", "import safetensors.torch")
@@ -232,9 +228,5 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _numbers(tasks: Iterable[int]) -> str:
-    return ", ".join(map(str, tasks))
-
-
-def _list(values: tuple[float, ...]) -> str:
+def _list(values: Sequence[float]) -> str:
     return ", ".join(f"{value:g}" for value in values)

@@ -109,7 +109,6 @@ def read_description(folder: Path) -> ModelDescription:
 
 
 def _fault(description: ModelDescription) -> str | None:
-    """Return the first invalid field of a file and its rule; None for a valid file."""
     if description.transform is not None and description.transform.fault:
         return f"transform: {description.transform.fault}"
     if not description.tasks or min(description.tasks) < 1 or sum(description.tasks) != len(description.class_names):

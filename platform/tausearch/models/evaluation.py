@@ -63,7 +63,6 @@ def evaluate(pools: Pools, merge: MergeConfig, tick: Tick, search: RuleSearch | 
 
 
 def _of_few(pools: Pools) -> str:
-    """Return the end of a label: the seeds, if they are not all of the first source."""
     few = set(pools.by_seed) != set(pools.sources[0].every_seed)
     return of_seeds(pools.by_seed) if few else ""
 

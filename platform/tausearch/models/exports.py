@@ -126,7 +126,6 @@ def impossible_forms(pools: Pools, merge: MergeConfig) -> dict[str, str]:
 
 
 def _no_adapter(pools: Pools, merge: MergeConfig) -> str | None:
-    """Return the reason why a composition is no LoRA adapter; None for an adapter."""
     if merge.rule != LINEAR:
         return f"what the rule {merge.rule} gives has no low rank"
     if not any(merge.weights):
@@ -145,7 +144,6 @@ def _write_vectors(folder: Path, pool: VectorPool) -> None:
 
 
 def _write(form: ExportForm, folder: Path, pools: Pools, pool: VectorPool, weights: Sequence[float]) -> None:
-    """Write one form of the composition that the network holds."""
     if form == "vectors":
         _write_vectors(folder, pool)
     elif form == "adapter":

@@ -151,7 +151,6 @@ def _in_memory(image: Any, name: str) -> UserImage:
 
 
 def _are_pixels(images: Any, ndim: int) -> bool:
-    """Whether this is a uint8 tensor with so many dimensions, 1 or 3 channels and some values."""
     fits = isinstance(images, Tensor) and images.dtype == torch.uint8 and images.ndim == ndim
     return fits and images.shape[-3] in (1, 3) and images.numel() > 0
 

@@ -51,6 +51,5 @@ def _log_result(spec: FinalSpec, storage: Storage, result: CompositionResult | E
 
 
 def _points(scores: dict[str, Score]) -> dict[str, float]:
-    """Return means and deviations as metrics, named as those of a final run; one seed has no deviation."""
     means = {f"{name}/mean": score.mean for name, score in scores.items()}
     return means | {f"{name}/std": score.std for name, score in scores.items() if score.std is not None}

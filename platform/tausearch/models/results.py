@@ -316,6 +316,5 @@ def still_answered_line(result: CompositionResult) -> str | None:
 
 
 def _first(texts: Sequence[str], between: str = ", ") -> str:
-    """Return the first texts, joined, and how many more there are."""
     more = [f"{len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
     return between.join([*texts[:_NAMED], *more])

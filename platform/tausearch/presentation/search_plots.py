@@ -81,7 +81,6 @@ class SearchPlots:
         return self._plot("History", caption, [Facet(Axis("trial", integer_ticks=True), series)])
 
     def _rings(self, heights: Mapping[int, float]) -> list[Series]:
-        """Return the mark of the chosen trial in the history, if it has a height there."""
         if self.chosen is None or self.chosen not in heights:
             return []
         return [Series([self.chosen], [heights[self.chosen]], "chosen", colour=BEST, mark="ring")]

@@ -251,7 +251,6 @@ def _deviation(narrow: bool, found: re.Match[str]) -> str:
 
 
 def _looked(table: Table, cell: Callable[[str, CellLook, Column], str]) -> list[list[str]]:
-    """Return the cells as a format writes them."""
     return [
         [
             cell(text, table.look(number, place), column)

@@ -89,7 +89,6 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _write(search: RunInfo, reevaluation: RunInfo, final: RunInfo) -> None:
-    """Write the files that the events name."""
     for run in (search, reevaluation, final):
         run.path.mkdir(parents=True, exist_ok=True)
     assert isinstance(search.spec, SearchSpec) and isinstance(final.spec, FinalSpec)

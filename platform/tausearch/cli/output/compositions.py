@@ -132,7 +132,6 @@ def _left_as_they_were(result: CompositionResult, trained: CompositionResult | N
 
 
 def _show_removal(out: Console, result: CompositionResult) -> None:
-    """Print what was taken out, the rest before and after, and what remains."""
     report = result.removal
     assert report is not None
     gone = ", ".join(f"{quoted(str(each.name))} (class {each.number}, task {each.task})" for each in report.classes)

@@ -131,7 +131,6 @@ def _show_left(lines: Lines, spec: RunSpec, who: str, trials: Sequence[TrialSumm
 
 
 def _show_metric_warnings(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
-    """Warn if a metric of the method has reached the limit that the method declares."""
     from trainables.methods import known_method  # torch takes seconds to import
 
     entry = known_method(spec.method)
@@ -142,7 +141,6 @@ def _show_metric_warnings(lines: Lines, spec: RunSpec, trials: Sequence[TrialSum
 
 
 def _show_waiting(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:
-    """Warn if GPUs have often waited for images."""
     share = waiting_share(trials)
     if spec.resources.gpus_per_trial and share >= _WAITED:
         instead = f"prepare the images ({tool()} data prepare), or give a trial four CPUs (--cpus-per-trial 4)"

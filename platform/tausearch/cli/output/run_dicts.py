@@ -22,7 +22,6 @@ from tausearch.runs import (
 
 
 def _trials_as_dicts(trials: Sequence[TrialSummary]) -> list[dict[str, Any]]:
-    """Return the plain form of a table of trials."""
     names = ("error", "hyperparameters", "metrics")
     plain = [{**trial.facts, **{name: getattr(trial, name) for name in names}} for trial in trials]
     for each, trial in zip(plain, trials, strict=True):

@@ -79,7 +79,6 @@ def show_statuses(statuses: Sequence[RunStatus]) -> None:
 
 
 def _lost(found: RunStatus) -> list[str]:
-    """Return how many trials have ended without a value, by what befell them."""
     return [f"{found.counts[each]} {each}" for each in ("failed", "diverged") if found.counts[each]]
 
 

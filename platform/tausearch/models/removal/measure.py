@@ -120,7 +120,6 @@ def _task_of(removal: Removal, c: int) -> int:
 
 
 def _accuracy(answers: _Answers, removal: Removal) -> float:
-    """Return the accuracy on the images of classes that are left, percent."""
     rows = ~torch.isin(answers.labels, torch.tensor(sorted(removal.forgotten)))
     return 100.0 * int((answers.top == answers.labels)[rows].sum()) / int(rows.sum())
 

@@ -51,7 +51,6 @@ def choose_fonts(figure: Figure) -> None:
 
 
 def _drawable(text: str) -> str:
-    """Return a text with a question mark for each letter that no font has."""
     return text if text.isascii() else "".join(letter if families(letter) else "?" for letter in text)
 
 
@@ -75,7 +74,6 @@ def _letters(path: str) -> frozenset[int]:
 
 
 def _system_fonts() -> Iterator[tuple[str, frozenset[int]]]:
-    """Yield the families of the machine's fonts that matplotlib can draw with, and their letters."""
     for path in _font_files():
         if letters := _letters(path):
             yield _registered(path), letters

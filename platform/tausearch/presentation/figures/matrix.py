@@ -76,7 +76,6 @@ def _title_lines(title: str, letters: int) -> list[str]:
 
 
 def _names_height(labels: Sequence[str]) -> float:
-    """Return the inches that upright names take below the cells."""
     return 0.062 * (max(map(len, labels), default=0) + 3) if labels else 0.0
 
 

@@ -97,7 +97,6 @@ def _draw(axes: Axes, panel: Panel, longest: int) -> None:
 
 
 def _legend(panels: Sequence[Panel], over: str) -> list[Line2D]:
-    """Return what explains the marks that are drawn, and no others."""
     ours = Line2D([], [], color=_OURS, marker="o", label=f"ours: mean ± standard deviation over {over}")
     theirs = Line2D(
         [], [], color=_PAPER, marker="D", mfc="white", label="the paper: mean ± standard deviation of 3 runs"

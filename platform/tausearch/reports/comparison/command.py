@@ -23,7 +23,7 @@ from tausearch.reports.comparison.paper import paper_results
 from tausearch.reports.comparison.printing import SCORES, ComparisonOutput, OutputFormat, show
 from tausearch.reports.comparison.runs import FinalRunResults
 from tausearch.reports.comparison.tables import INCREMENTAL, POOLED, comparison_tables, transfer_tables
-from tausearch.reports.comparison.transfers import TransferMatrix, changed_by_hand, transfer
+from tausearch.reports.comparison.transfers import changed_by_hand, transfer
 from tausearch.runs import Storage, require_picture, shown_benchmark, shown_benchmarks, storage_option
 from trainables.errors import InputError
 from trainables.user_code import file_name
@@ -84,7 +84,6 @@ def show_comparison(
 
 
 def _lack(matrix: Matrix) -> str:
-    """Return a line that names the benchmarks of a matrix that the paper has not; empty where there is none."""
     own = [name for name in matrix.benchmarks if name not in paper_results().benchmarks]
     return f"--paper: the paper has no results on {', '.join(shown_benchmarks(own).values())}" if own else ""
 
@@ -106,30 +105,23 @@ def as_texts(runs: Sequence[FinalRunResults], order: MatrixOrder) -> dict[Output
 def show_transfer(storage: Storage, benchmarks: Sequence[str], output_format: OutputFormat) -> None:
     """Print the transfer matrix of each method, with the named judging benchmarks; see `printing.show`."""
     train = f"{tool()} train BEST.yaml{storage_option(storage.root)} --benchmark OTHER"
+    none = f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}"
+    notes = [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"]
 
     def answer(runs: list[FinalRunResults], without: list[str]) -> ComparisonOutput:
-        return _transfer_answer(transfer(runs, benchmarks), changed_by_hand(runs, benchmarks), without, train)
+        matrices, changed = transfer(runs, benchmarks), changed_by_hand(runs, benchmarks)
+        others = [name for matrix in matrices for name in matrix.left_out]
+        left_out = {
+            "judged under another protocol or on other images than the rest": others,
+            "--set changed what was tuned": changed,
+        }
+        lack = [f"left out, because {why}: {', '.join(names)}" for why, names in left_out.items() if names]
+        plain = matrices_as_dicts(matrices)
+        content = {"matrices": plain, "changed_by_hand": list(changed), "without_results": without}
+        csv_rows, tables = transfer_csv_rows(matrices), transfer_tables(matrices)
+        return ComparisonOutput(content, csv_rows, tables, none, notes, lack="\n".join(lack))
 
     show(storage, benchmarks, output_format, answer)
-
-
-def _transfer_answer(
-    matrices: Sequence[TransferMatrix], changed: Sequence[str], without: Sequence[str], train: str
-) -> ComparisonOutput:
-    others = [name for matrix in matrices for name in matrix.left_out]
-    left_out = {
-        "judged under another protocol or on other images than the rest": others,
-        "--set changed what was tuned": changed,
-    }
-    none = f"no hyperparameters were judged on a benchmark they were not tuned on; do it with: {train}"
-    return ComparisonOutput(
-        {"matrices": matrices_as_dicts(matrices), "changed_by_hand": list(changed), "without_results": without},
-        transfer_csv_rows(matrices),
-        transfer_tables(matrices),
-        none,
-        [SCORES, "loss: points below hyperparameters tuned on the judged benchmark itself (2 sd)"],
-        lack="\n".join(f"left out, because {why}: {', '.join(names)}" for why, names in left_out.items() if names),
-    )
 
 
 def _tables(comparisons: Sequence[Comparison]) -> list[Table]:

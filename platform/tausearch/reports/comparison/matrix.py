@@ -85,7 +85,6 @@ def result_matrix(
 
 
 def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResults:
-    """Return a run under the protocol of its column."""
     own = [run for run in runs if _tuned_here(run)] or list(runs)
 
     def weight(run: FinalRunResults) -> tuple[int, bool, int]:

@@ -118,7 +118,6 @@ def _headings(matrix: Matrix, paper: PaperResults) -> dict[str, str]:
 
 
 def _without_pace(benchmark: str) -> str:
-    """Return a benchmark without the options that are part of its protocol."""
     name, _, options = benchmark.partition("?")
     kept = [option for option in options.split("&") if option.partition("=")[0] not in _PACE]
     return "?".join(filter(None, [name, "&".join(kept)]))

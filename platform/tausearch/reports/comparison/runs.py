@@ -135,11 +135,6 @@ def protocol_parts(protocol: ExperimentProtocol) -> list[str]:
     return [*parts, *([protocol.orders_text] if protocol.orders_text else [])]
 
 
-def protocol_text(protocol: ExperimentProtocol) -> str:
-    """Return a protocol as text that tells two runs apart."""
-    return ", ".join(protocol_parts(protocol))
-
-
 def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRunResults | None]:
     """Return a run's specification, and its results: None for a search and for a run without a finished seed."""
     spec = read_spec(directory)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from tausearch.presentation import Column, Table, emphasise, gain, percent, text_columns
 from tausearch.reports.comparison.comparison import Comparison, ComparisonRow
 from tausearch.reports.comparison.paper import PaperResults
-from tausearch.reports.comparison.runs import FinalRunResults, describe, protocol_text
+from tausearch.reports.comparison.runs import FinalRunResults, describe, protocol_parts
 from tausearch.reports.comparison.transfers import TransferCell, TransferMatrix
 from tausearch.runs import Score
 
 INCREMENTAL, POOLED = "average incremental", "all classes"
-
-
-def accuracy_text(run: FinalRunResults) -> str:
-    """Return `FinalRunResults.accuracy_text`, for a column."""
-    return run.accuracy_text
+accuracy_text = attrgetter("accuracy_text")  # of `FinalRunResults`, for a column
 
 
 _METHOD = Column("method", wrap=True)
@@ -79,8 +76,8 @@ def _row_beside_paper(row: ComparisonRow) -> tuple[object, ...]:
 def _not_compared_row(row: ComparisonRow) -> tuple[object, ...]:
     assert row.ours is not None
     name, why = label(row.method, describe(row.settings)), "; ".join(row.not_comparable)
-    protocol = row.ours.spec.protocol
-    return (name, row.ours, why, *_means(row.ours), protocol_text(protocol), _run(row, row.ours))
+    protocol = ", ".join(protocol_parts(row.ours.spec.protocol))
+    return (name, row.ours, why, *_means(row.ours), protocol, _run(row, row.ours))
 
 
 def _verdict(row: ComparisonRow) -> str:
@@ -100,7 +97,6 @@ def _run(row: ComparisonRow, ours: FinalRunResults) -> str:
 
 
 def _means(run: FinalRunResults) -> list[float | None]:
-    """Return average incremental accuracy, the accuracy over all images together, and forgetting."""
     return [None if each is None else each.mean for each in (run.incremental, run.pooled, run.forgetting)]
 
 
