@@ -26,7 +26,7 @@ from tausearch.runs import Record, driver_lock, read_status
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import unsearched_best_file
 from tests.support.runs.trials import make_trial
-from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, planned, remember, started
+from tests.tausearch.campaigns.planned import REEVALUATED, TABLE, planned, remember, started
 from trainables.errors import DivergedError, InputError
 
 

@@ -49,7 +49,7 @@ from tausearch.tracking.benchmark_tags import TableRow
 from tests.support.command_line import Ask
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import final_spec, make_trial
-from tests.tausearch.campaigns.test_plans import TABLE, planned, started
+from tests.tausearch.campaigns.planned import TABLE, planned, started
 from trainables.errors import InputError
 
 

@@ -40,7 +40,7 @@ from tausearch.studies.best_listener import write_best
 from tests.support.command_line import Command
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
-from tests.tausearch.campaigns.test_plans import REEVALUATED, TABLE, planned, remember, started
+from tests.tausearch.campaigns.planned import REEVALUATED, TABLE, planned, remember, started
 from trainables.errors import InputError
 
 

@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from tausearch.api import FinalResult, SearchResult
-from tausearch.runs import (
-    AnySpec,
-    Record,
-    RunDirectory,
-    SearchSpec,
-    Storage,
-    TrialSummary,
-)
+from tausearch.runs import AnySpec, Record, RunDirectory, SearchSpec, Storage, TrialSummary
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import BestFile
 

@@ -16,14 +16,7 @@ import torch
 
 from tausearch import compose
 from tausearch.api import composition
-from tausearch.models import (
-    CompositionResult,
-    EvaluationResult,
-    RuleSearch,
-    describe_run,
-    evaluation,
-    mlflow_logging,
-)
+from tausearch.models import CompositionResult, EvaluationResult, RuleSearch, describe_run, evaluation, mlflow_logging
 from tausearch.models.evaluation import evaluate, evaluate_pools, merging_rule, n_evaluations
 from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.models.exports import _unnamed

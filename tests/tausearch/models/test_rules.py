@@ -14,10 +14,7 @@ import torch
 from tausearch import compose, load_model
 from tausearch.api import EvaluateRequest
 from tausearch.api.composition import open_pools
-from tausearch.models import (
-    export,
-    find_source,
-)
+from tausearch.models import export, find_source
 from tausearch.runs import Storage
 from tests.support.command_line import Command
 from tests.support.runs.composable_runs import pool_of, small_benchmark

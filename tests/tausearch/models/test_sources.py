@@ -17,14 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tausearch import compose
-from tausearch.models import (
-    ModelOptions,
-    Pools,
-    analysis,
-    open_model,
-    pools,
-    sources,
-)
+from tausearch.models import ModelOptions, Pools, analysis, open_model, pools, sources
 from tausearch.models.descriptions import ModelDescription
 from tausearch.models.sources import VectorSource, chosen_seeds, describe_source, find_source, source_of_run
 from tausearch.runs import FinalSpec, Record, Resources, RunDirectory, SearchSpec, Storage, read_spec

@@ -12,9 +12,7 @@ from unittest import mock
 
 import pytest
 
-from tausearch.runs import (
-    open_storage,
-)
+from tausearch.runs import open_storage
 from tausearch.tracking import mlflow_store
 from tests.support.modes import umask
 from tests.tausearch.tracking.memory_store import Page

@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from tausearch.runs import (
-    Conclusion,
-    SearchSpec,
-    Storage,
-    TrialSummary,
-)
+from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
 from tausearch.tracking import MlflowRun, MlflowWriter, mlflow_writer as writer_module
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
