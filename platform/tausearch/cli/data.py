@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tausearch import api
+from tausearch import api, studies
 from tausearch.cli import completion, options, output
 from tausearch.presentation import print_json
 from trainables.errors import InputError
@@ -133,7 +133,7 @@ def spaces(
         for each in (METHODS_WITH_SPACE if method is None else [method])
     ]
     if format == "json":
-        plain = [output.space_as_dict(found) for found in resolved]
+        plain = [{**found.as_dict(), "defaults": studies.defaults(found)} for found in resolved]
         print_json(plain if method is None else plain[0])
     elif method is not None:
         output.show_space(resolved[0], output.other_values(benchmark))

@@ -552,8 +552,9 @@ def test_a_pages_place_is_the_servers_or_a_command(
     spec: SearchSpec, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setattr(results, "tool", lambda: "tausearch")
-    assert results._pages(spec, " --storage x") == "tausearch runs ui --storage x"
-    assert results._pages(spec.model_copy(update={"tracking_uri": "http://a:1"}), " --storage x") == "http://a:1"
     both = spec.model_copy(update={"tracking": ("mlflow", "tensorboard")})
-    results._say_trackers(run_lines.Lines(console(), 12), both, SimpleNamespace(path=Path("my runs/a")), "")  # type: ignore[arg-type]
-    assert lines_of(capsys) == ["MLflow tausearch runs ui", "TensorBoard tensorboard --logdir 'my runs/a'"]
+    for each in (both, spec.model_copy(update={"tracking_uri": "http://a:1"})):
+        lines, run = run_lines.Lines(console(), 12), SimpleNamespace(path=Path("my runs/a"))
+        results._say_trackers(lines, each, run, " --storage x")  # type: ignore[arg-type]
+    board = "TensorBoard tensorboard --logdir 'my runs/a'"
+    assert lines_of(capsys) == ["MLflow tausearch runs ui --storage x", board, "MLflow http://a:1"]

@@ -39,7 +39,6 @@ from .spaces import (
     other_values as other_values,
     show_space as show_space,
     show_spaces as show_spaces,
-    space_as_dict as space_as_dict,
 )
 from .statuses import (
     show_early_choices as show_early_choices,

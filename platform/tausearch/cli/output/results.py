@@ -156,14 +156,9 @@ def _mean_text(part: MetricSummary, unit: str, noun: str) -> str:
 
 def _say_trackers(lines: Lines, spec: RunSpec, result: RunResult, storage_option: str) -> None:
     if "mlflow" in spec.trackers:
-        lines.say("MLflow", _pages(spec, storage_option))
+        lines.say("MLflow", spec.tracking_uri or f"{tool()} runs ui{storage_option}")
     if "tensorboard" in spec.trackers:
         lines.say("TensorBoard", f"tensorboard --logdir {shlex.quote(str(result.path))}")
-
-
-def _pages(spec: RunSpec, storage_option: str) -> str:
-    """Return where MLflow's pages of a run are: the address of its server, or the command that opens them."""
-    return f"{tool()} runs ui{storage_option}" if spec.tracking_uri is None else spec.tracking_uri
 
 
 def _say_what_does_not_follow(lines: Lines, result: api.SearchResult, spec: SearchSpec) -> None:

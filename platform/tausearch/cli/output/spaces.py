@@ -1,4 +1,4 @@
-"""Search spaces as tables for people, and as plain values for programs."""
+"""Search spaces as tables for people."""
 
 from __future__ import annotations
 
@@ -11,11 +11,6 @@ from tausearch.presentation import Column, Table, console, emphasise, number, te
 from tausearch.studies import defaults
 from trainables.methods import get_method
 from trainables.user_code import OURSELVES
-
-
-def space_as_dict(space: ResolvedSpace) -> dict[str, Any]:
-    """Return the plain form of a space, and what else can be set."""
-    return {**space.as_dict(), "defaults": defaults(space)}
 
 
 def other_values(benchmark: str | None) -> str:

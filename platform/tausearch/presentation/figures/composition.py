@@ -150,7 +150,7 @@ def time_figure(rows: Rows) -> Figure:
         for place, each in enumerate(own):
             if each and not computed[place]:
                 names[place] += f"\n{stage} from the cache"
-        widths = list(map(_mean, computed))
+        widths = [statistics.fmean(each) if each else 0.0 for each in computed]
         axes.barh(range(len(bars)), widths, left=left, label=stage)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(bars)), list(map(plain, names)))
@@ -159,10 +159,6 @@ def time_figure(rows: Rows) -> Figure:
     axes.tick_params(axis="y", labelsize=8)
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return figure
-
-
-def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values) if values else 0.0
 
 
 def _mean_and_deviation(values: Sequence[float]) -> tuple[float, float] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from matplotlib.figure import Figure
@@ -26,10 +26,10 @@ def families(text: str) -> tuple[str, ...] | None:
     """Return the font families that together have all letters of a text, the usual one first; None without such."""
     missing = _needed(text) - _letters(_usual_font())
     found = [_USUAL]
-    for family, letters in _system_fonts() if missing else ():
-        if missing & letters:
-            found.append(family)
-            missing -= letters
+    for path in _font_files() if missing else ():
+        if missing & _letters(path):
+            found.append(_registered(path))
+            missing -= _letters(path)
         if not missing:
             break
     return None if missing else tuple(found)
@@ -71,12 +71,6 @@ def _letters(path: str) -> frozenset[int]:
         return frozenset(FT2Font(path).get_charmap())
     except (OSError, RuntimeError):
         return frozenset()
-
-
-def _system_fonts() -> Iterator[tuple[str, frozenset[int]]]:
-    for path in _font_files():
-        if letters := _letters(path):
-            yield _registered(path), letters
 
 
 @cache

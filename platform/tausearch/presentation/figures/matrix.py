@@ -39,7 +39,8 @@ def accuracy_matrix_figure(
     tasks = len(cells[0])
     numbers = tasks <= MOST_NAMED
     width, height = max(1.8, 0.5 * min(tasks, 16)), max(1.4, 0.42 * min(len(rows), 16))
-    below = _BELOW + _names_height(labels[:tasks]) * numbers
+    names = 0.062 * (max(map(len, labels[:tasks])) + 3) if numbers and labels else 0.0  # inches of upright ones
+    below = _BELOW + names
     right = _RIGHT if numbers else _RIGHT + _BAR
     lines = _title_lines(title, int(TITLE_LETTERS * (_LEFT + width + right)))
     figure = new_figure((_LEFT + width + right, height + below + _ABOVE + _LINE * len(lines)))
@@ -73,10 +74,6 @@ def _title_lines(title: str, letters: int) -> list[str]:
     parted = re.sub(r"(?<=[,?&])(?=\S)", f"{_JOINER} ", title)
     lines = textwrap.wrap(parted, letters, break_on_hyphens=False)
     return [line.replace(f"{_JOINER} ", "").replace(_JOINER, "") for line in lines]
-
-
-def _names_height(labels: Sequence[str]) -> float:
-    return 0.062 * (max(map(len, labels), default=0) + 3) if labels else 0.0
 
 
 def _add_axes(figure: Figure, left: float, below: float, width: float, height: float) -> Axes:
