@@ -88,7 +88,7 @@ def require_page(storage: Storage, target: Path | None, option: str) -> None:
 
 
 def require_picture(storage: Storage, target: Path | None, option: str, beside: Sequence[Path] = ()) -> None:
-    """Refuse a place where a picture, beside a PNG its PDF, or the files `beside` it cannot be written."""
+    """Refuse a picture that cannot be written, or what is written with it: the files `beside`, and the PDF of a PNG."""
     if target is not None and target.suffix not in PICTURES:
         raise InputError(f"{option} {target}: must end in {', '.join(PICTURES)}")
     require_output(storage, target, option)

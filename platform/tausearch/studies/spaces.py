@@ -97,7 +97,7 @@ def require_hyperparameters(entry: MethodEntry, values: Mapping[str, Scalar], or
 
 
 def require_space_fits(entry: MethodEntry, space: ResolvedSpace, *, grid: bool = False) -> None:
-    """Refuse a space if the method refuses its start, an end, a grid value, or, but in a `grid`, one between them."""
+    """Refuse a space whose start, ends, grid values, or, without `grid`, numbers between them the method refuses."""
     for hyperparameters in _probes(space):
         entry.parse(hyperparameters)
     for name, dimension in space.space.items():

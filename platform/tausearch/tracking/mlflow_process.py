@@ -90,7 +90,7 @@ class RemoteRun:
         self.ask("conclude", status, conclusion)
 
     def ask(self, name: str, *arguments: object) -> object:
-        """Call a method there; a `ConnectionError` if the process was killed, a `RuntimeError` if MLflow refuses."""
+        """Call a method there. Raises `ConnectionError` if the process was killed, `RuntimeError` if MLflow refuses."""
         try:
             self._connection.send((name, arguments))
             answer, self.changes, error = self._connection.recv()

@@ -204,7 +204,7 @@ def _asked(spec: SearchSpec, algorithm: str, scheduler: str, trials: int) -> Sea
 def _pairs(
     algorithm: str | None, scheduler: str | None, spec: SearchSpec
 ) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    """Return the pairs of algorithm and scheduler to replay, by default all that work; why a scheduler is in none."""
+    """Return the pairs of algorithm and scheduler to replay, by default all, and why schedulers are in none."""
     algorithms = (
         [a for a in ALGORITHMS if a != "grid"] if algorithm is None else [one_of("algorithm", algorithm, ALGORITHMS)]
     )
