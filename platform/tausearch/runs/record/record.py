@@ -104,7 +104,7 @@ class Record:
                 self._compact(numbers_in(path.name))
 
     def _compact(self, block: range) -> None:
-        target, singles = self._file(block_file(block[0])), [self._file(trial_file(number)) for number in block]
+        target, singles = self.folder / block_file(block[0]), [self.folder / trial_file(number) for number in block]
         if not target.exists():
             write_rows(_merge_tables([read_rows(path) for path in singles]), target)
         for path in singles:
@@ -120,8 +120,8 @@ class Record:
 
     def file_of(self, number: int) -> Path:
         """Return the file that has a trial: its own, or that of its block."""
-        block = self._file(block_file(number))
-        return block if block.exists() else self._file(trial_file(number))
+        block = self.folder / block_file(number)
+        return block if block.exists() else self.folder / trial_file(number)
 
     def set_aside_damaged(self) -> dict[Path, str]:
         """Rename the files that cannot be read, so that their trials are run again; return file to a line about it."""
@@ -154,10 +154,7 @@ class Record:
             raise StorageError(f"record {self.folder}: cannot be read ({error.strerror})") from error
         left = {trial_file(number) for name in found if is_block(name) for number in numbers_in(name)}  # see `compact`
         names = [name for name in found if name.startswith("trial") and name.endswith(".parquet")]
-        return sorted(self._file(name) for name in names if name not in left)
-
-    def _file(self, name: str) -> Path:
-        return self.folder / name
+        return sorted(self.folder / name for name in names if name not in left)
 
 
 def row_metrics(tasks: int, metric_names: MetricNames, extra: Sequence[str]) -> list[str]:
