@@ -115,6 +115,10 @@ def test_a_cell_whose_runs_have_ended_is_to_be_extended_and_one_that_was_stopped
     for number in range(4):
         remember(directory, number, 1.0)
     assert [planned(tmp_path, trials=trials).cells[0].state for trials in (4, 6)] == ["stopped", "to extend"]
+    _, directory = make_run_directory(planned(tmp_path).cells[2].training.spec, Storage(tmp_path / "runs"))
+    for seed in (0, 1):
+        remember(directory, seed, 1.0, seed=seed)
+    assert planned(tmp_path, TABLE.replace("[0, 1]", "[0, 1, 2]")).cells[2].state == "to extend"
 
 
 def test_more_seeds_extend_a_final_run_and_each_keeps_its_number(tmp_path: Path) -> None:

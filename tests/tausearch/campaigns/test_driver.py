@@ -121,18 +121,19 @@ def test_a_cell_that_the_same_command_has_started_anew_is_said_to_go_on(tmp_path
     ]
 
 
-def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("left_to_conclude", "way"), [(False, "conclude"), (True, "run")])
+def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray_unless_a_run_is_to_be_concluded(
+    left_to_conclude: bool, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, did = planned(tmp_path), list[str]()
     for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
         object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
-    monkeypatch.setattr(RunQueue, "conclude_finished", lambda queue: False)
-    for way in ("run", "conclude"):
-        monkeypatch.setattr(Driver, way, lambda driver, queue, session, way=way: did.append(way))
+    monkeypatch.setattr(RunQueue, "conclude_finished", lambda queue: left_to_conclude)
+    for each in ("run", "conclude"):
+        monkeypatch.setattr(Driver, each, lambda driver, queue, session, each=each: did.append(each))
     with driver_module._held(plan):
         driver_module._run(plan, TrialTrainable, ())
-    assert did == ["conclude"]
+    assert did == [way]
 
 
 def test_all_callbacks_of_a_campaign_are_told_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,6 +135,7 @@ def test_null_takes_back_all_set_values(tmp_path: Path) -> None:
 def test_a_search_is_asked_for_again_by_an_empty_mapping(tmp_path: Path) -> None:
     text = WHOLE.replace("search: {algorithm: random, trials: 6, set: {lr: 0.5, alpha: 2}}", "search: null")
     text = text.replace("{method: joint, search: null}", "{method: ewc, search: {}}")
+    text += "  - {benchmark: digits, method: finetune, train: {seeds: [3]}}\n"  # asks for none
     cells = {cell.title: cell.search for cell in read_campaign(written(tmp_path, text)).cells}
     assert (cells["digits/ewc"], cells["digits/finetune"]) == ({}, None)
 

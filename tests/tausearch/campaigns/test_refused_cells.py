@@ -11,6 +11,7 @@ import pytest
 
 from tausearch.campaigns.remainder import remainder
 from tausearch.cluster import AddressFault
+from tausearch.presentation import Table
 from tausearch.runs import Storage
 from tausearch.runs.creation import make_run_directory
 from tests.support.command_line import Ask
@@ -61,6 +62,11 @@ def test_the_plan_has_every_cell_though_one_is_refused(
     assert code == 2 and err.count("\n") == 1 and "digits/ita-lora: run 't-digits-ita-lora' was started" in err
     rows = [line for line in out.splitlines() if "digits/" in line]
     assert len(rows) == 3 and ["refused" in row for row in rows] == [True, False, False] and "start" in rows[1]
+    tables: list[Table] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("tausearch.cli.output.campaigns.terminal_table", lambda table: tables.append(table) or "")
+        ask(*words)
+    assert tables[0].emphasis == {0: "bad"}
     told = json.loads(ask(*words, "--format", "json")[1])
     assert told["order"] == ["digits/ita-lora", "digits/finetune", "digits/joint"]
     refused = told["refused"]

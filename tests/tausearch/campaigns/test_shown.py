@@ -349,6 +349,8 @@ def test_a_campaign_without_a_run_is_starting(
         out = " ".join(shown(plan.storage, "status", "t")[1].split())
         assert "t: starting; 0/3 cells done" in out and "go on" not in out
         assert "│ digits/finetune │ waiting │ 0/4 │ │ │" in out and "│ digits/joint │ waiting │ not searched │" in out
+        monkeypatch.setattr("tausearch.cli.output.statuses._NAMED_CELLS", 3)
+        assert ask(*status)[1] == line
         monkeypatch.setattr("tausearch.cli.output.statuses._NAMED_CELLS", 2)
         assert ask(*status)[1].endswith("waiting: digits/ita-lora, digits/finetune and 1 more\n")
         assert json.loads(ask(*status, "--format", "json")[1]) == []

@@ -99,7 +99,7 @@ class Unsure(optuna.pruners.BasePruner):
 
 
 class Never(optuna.pruners.BasePruner):
-    def __init__(self, after: int = 2) -> None:
+    def __init__(self, after: int = 2, *more: int) -> None:  # of `more` none must be given
         self.after = after
 
     def prune(self, study: optuna.Study, trial: Any) -> bool:

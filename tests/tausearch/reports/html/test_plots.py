@@ -14,7 +14,7 @@ from tausearch.presentation import SCALE, Axis, Facet, Plot, SearchPlots, Series
 from tausearch.reports.html.plots import PagePlot, draw_plot, script_json, ticks
 from tausearch.reports.html.run_plots import hover_text, search_plots, slice_plots, time_plot
 from tausearch.runs import Constraint, Objective, SearchSpec, TrialSummary, rank_correlations
-from tests.support.runs.trials import final_spec
+from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.reports.html.runs import FINISHED, finished, make_trials
 from trainables.metrics import VALIDATION
 from trainables.task_names import NamedTask
@@ -177,6 +177,7 @@ def test_the_contour_says_what_its_colours_are(spec: SearchSpec, monkeypatch: py
 def test_the_pointer_shows_trial_and_hyperparameters(spec: SearchSpec, plots: dict[str, PagePlot]) -> None:
     trials = make_trials()
     assert hover_text(spec, trials[5]) == "<b>trial 5</b>: 89.20 %, 0:10<br>alpha = 5.2<br>lr = 0.006"
+    assert hover_text(spec, make_trial(7, value=0.0)).startswith("<b>trial 7</b>: 0.00 %, ")
     failed = "<b>trial 11</b>: failed at task 1, 0:04<br>alpha = 0.3<br>lr = 0.05<br>out of memory"
     assert hover_text(spec, trials[11]) == failed
     for title in ("History", "alpha", "lr", CONTOUR):
