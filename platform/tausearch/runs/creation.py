@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -66,13 +67,14 @@ def new_locked_run(spec: S, storage: Storage, *, rename: bool = False) -> Iterat
 
 
 def make_run_directory(spec: S, storage: Storage, *, rename: bool = False) -> tuple[S, RunDirectory]:
-    """Return the specification under its final name, and the run directory with `run.yaml` in it.
+    """Return the specification under its final name and with the time of now, and the run directory with `run.yaml`.
 
     With `rename`, the run takes the next free name if another process took the name just now: no user chose it.
 
     Raises:
         InputError: If the name is taken, or the folder cannot be made.
     """
+    spec = spec.model_copy(update={"created": time.time()})
     while True:
         directory = storage.run(spec.name)
         try:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from checked_input.names import near
 from checked_input.ranges import text_fault
-from checked_input.text_files import one_line, shown
+from checked_input.text_files import TextFileError, one_line, read_text, shown
 from checked_input.whole_files import replacing
 from tausearch.runs.directories import CampaignDirectory, Inside, RunDirectory
 from trainables.errors import InputError
@@ -25,6 +25,7 @@ _RESERVED = ("cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.p
 PAPER = "paper"  # the source of a warm start that is no run
 _MAX_SUGGESTIONS = 5  # run names in an error message
 LONGEST_NAME = 100  # characters
+_CREATED = re.compile(r"^created: (\d+\.\d+)$", re.MULTILINE)  # of `run.yaml`, which is parsed later and by a few alone
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 
 
@@ -60,7 +61,7 @@ class Storage:
     def campaigns(self) -> list[CampaignDirectory]:
         """Return the folders of all campaigns, oldest first."""
         found = [each for each in map(CampaignDirectory, self.campaigns_folder.glob("[!.]*")) if each.exists()]
-        return sorted(found, key=lambda each: (_modified(each.spec_file), each.name))
+        return sorted(found, key=lambda each: (_made(each.spec_file), each.name))
 
     def run(self, name: str) -> RunDirectory:
         """Return a run directory, which need not exist; raises an `InputError` for wrong and reserved names."""
@@ -82,7 +83,7 @@ class Storage:
         except OSError as error:
             raise InputError(f"--storage {self.root}: cannot be read ({error.strerror})") from error
         found = [run for run in map(RunDirectory, folders) if run.exists()]
-        return sorted(found, key=lambda run: (_modified(run.spec_file), run.name))
+        return sorted(found, key=lambda run: (_made(run.spec_file), run.name))
 
     def read_each(
         self, read: Callable[[RunDirectory], T], newest: int | None = None, among: Sequence[RunDirectory] | None = None
@@ -148,10 +149,12 @@ def require_unmistakable(name: str) -> None:
         raise InputError(f"name {name!r}: stands for the paper's choices in --warm-start; choose another")
 
 
-def _modified(path: Path) -> float:
+def _made(spec_file: Path) -> float:
+    """Return the time that a specification notes: renaming, resuming and copying a run change that of its file."""
     try:
-        return path.stat().st_mtime
-    except OSError:  # removed just now
+        noted = _CREATED.search(read_text(spec_file))
+        return float(noted[1]) if noted else spec_file.stat().st_mtime
+    except (OSError, TextFileError):  # removed just now, or damaged
         return 0.0
 
 

@@ -264,7 +264,7 @@ class TestRename:
         points = tuple(KnownPoint(origin=each, point={"lr": 0.1}) for each in origins)
         spec = read_spec(other).model_copy(update={"warm_start": points, "warm_start_from": ("search",)})
         spec.save(other)
-        assert rename_run(storage, "search", "tuned") == ["final", "other-search"]
+        assert rename_run(storage, "search", "tuned") == ["other-search", "final"]
         found = read_spec(other)
         assert isinstance(found, SearchSpec) and found.warm_start_from == ("search",)
         assert [each.origin for each in found.warm_start] == ["tuned, trial 1 on digits", *origins[1:]]

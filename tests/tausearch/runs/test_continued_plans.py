@@ -27,6 +27,7 @@ from trainables.metrics import average_accuracy
 SETTINGS: dict[str, Any] = {  # they change no result
     "id": "other",
     "version": "0.0",
+    "created": 1.0,
     "resources": Resources(cpus_per_trial=3),
     "address": "192.0.2.1:6379",
     "tracking_uri": "http://new:1",
@@ -156,7 +157,7 @@ def test_a_continued_run_counts_as_it_did(spec: SearchSpec, tmp_path: Path) -> N
     asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2, start=True), "stop": StopRule(patience=2)})
     rule = StopRule(patience=2, since=3, least_gain=1.5)  # as of a search that was extended
     then = asked.model_copy(update={"stop": rule})
-    make_run_directory(then, Storage(tmp_path))
+    then, _ = make_run_directory(then, Storage(tmp_path))
     assert Plan(asked, Storage(tmp_path), named=True, resume_if_exists=True).continued() == then
     final = final_spec(spec, name="f", seeds=(0, 1), trials=2)
     make_run_directory(final, Storage(tmp_path))

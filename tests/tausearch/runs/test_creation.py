@@ -32,7 +32,7 @@ def test_a_driver_that_dies_while_it_makes_its_run_leaves_the_name_free(
             patched.setattr(owner, step, die)
             make_run_directory(spec, storage)
     assert storage.runs() == [] and not directory.path.exists() and storage.free_name(spec.method).endswith("-1")
-    make_run_directory(spec, storage)
+    spec, _ = make_run_directory(spec, storage)
     assert storage.runs() == [directory] and read_spec(directory) == spec
 
 
@@ -97,7 +97,7 @@ def test_a_run_that_is_refused_leaves_no_storage_that_it_has_made(
 
 
 def test_a_refused_change_is_taken_back_where_the_record_is_damaged(spec: SearchSpec, tmp_path: Path) -> None:
-    _, directory = make_run_directory(spec, Storage(tmp_path))
+    spec, directory = make_run_directory(spec, Storage(tmp_path))
     record = Record(directory.record)
     record.write(make_trial(0, value=60.0))
     record.file_of(0).write_bytes(b"damaged")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from tausearch.runs import (
 )
 from tausearch.studies import BestListener, load_best, write_best
 from tausearch.studies.best_file import best_of_all, best_of_run, make_best_file
+from tests.support.runs.built_runs import made_at
 from tests.support.runs.trials import final_spec, make_trial, tell
 from trainables.errors import InputError
 
@@ -162,7 +163,7 @@ def test_searches_that_aim_at_the_same_compare_by_it_and_others_not_at_all(stora
         trial = make_trial(0, value=80.0 + points)
         trial.rows[-1]["val/forgetting"] = points
         write_run(storage, spec.model_copy(update={"name": name, "objectives": objectives}), [trial])
-    os.utime(storage.run("less").spec_file)  # a resume writes it anew
+    made_at(storage.run("less"), time.time())
     assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "less"
     write_run(storage, spec.model_copy(update={"name": "usual"}), [make_trial(0, value=99.0)])
     with pytest.raises(
@@ -208,7 +209,7 @@ def test_of_equal_searches_the_first_by_name_is_best_whenever_each_was_written(
 ) -> None:
     for name, written in (("s-10", 1000), ("s-2", 3000), ("s-3", 2000)):
         directory = write_run(storage, spec.model_copy(update={"name": name}), [make_trial(0, value=70.0)])
-        os.utime(directory.spec_file, (written, written))
+        made_at(directory, written)
     assert best_of_all(storage, "digits", "ita-lora", print).selection.search == "s-2"
 
 

@@ -55,6 +55,21 @@ class TestListing:
         for found in (storage.runs(), storage.campaigns()):
             assert [each.name for each in found] == ["old", "a", "b", "young"]  # of the same age by name
 
+    def test_a_run_keeps_its_age_when_its_specification_is_written_again(
+        self, spec: SearchSpec, tmp_path: Path
+    ) -> None:
+        storage = Storage(tmp_path)
+        for name in ("c", "b", "a"):
+            made, directory = make_run_directory(spec.model_copy(update={"name": name}), storage)
+        os.utime(storage.run("b").spec_file, (1, 1))  # by a copy
+        read_spec(storage.run("c")).save(storage.run("c"))  # by a new name of its search
+        assert [run.name for run in storage.runs()] == ["c", "b", "a"]
+        made.model_copy(update={"created": None}).save(directory)  # an earlier version notes no time
+        os.utime(directory.spec_file, (1, 1))
+        assert [run.name for run in storage.runs()] == ["a", "c", "b"]
+        directory.spec_file.write_bytes(b"created: \xff")
+        assert len(storage.runs()) == 3
+
     @pytest.mark.parametrize(("newest", "names"), [(None, ["old", "a", "b", "young"]), (2, ["b", "young"])])
     def test_the_newest_are_read_oldest_first(self, storage: Storage, newest: int | None, names: list[str]) -> None:
         assert storage.read_each(lambda run: run.name, newest) == (names, [])

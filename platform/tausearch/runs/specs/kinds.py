@@ -17,6 +17,7 @@ _HOW = {
     "id",
     "source_id",
     "version",
+    "created",
     "resources",
     "address",
     "tracking",

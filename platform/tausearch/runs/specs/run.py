@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, FiniteFloat
 
 from checked_input import ranges
 from checked_input.schema import Strict
@@ -83,6 +83,7 @@ class RunSpec(Strict):
     with_bounds: bool = False  # whether `probe` and `joint` are run after it, where they were not measured yet
     tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()  # by name; empty where their file is missing
     version: str = Field(default_factory=lambda: version("tausearch"))  # of tausearch, that made the run
+    created: FiniteFloat | None = None  # when its directory was made, seconds since the epoch; earlier runs lack it
     code_digests: dict[str, str] = {}  # of the files of the user's code, by its name, when the run last started
 
     @property
