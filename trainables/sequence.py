@@ -36,7 +36,8 @@ from trainables.state import JSON, SILENT, Epoch, State, make_trial_folder
 class IncrementalSequence:
     """The loop over tasks, its state and its metrics.
 
-    The arguments are those of `TrialConfig`, made. `on_epoch` is called after every epoch of fine-tuning.
+    The arguments are fields of `TrialConfig`, with objects in place of names. `on_epoch` is called after every epoch of
+    fine-tuning. With `removability` all task vectors are kept on the CPU.
 
     Raises:
         InputError: If the method is unknown, or a hyperparameter is unknown, missing, out of range, or does not suit
