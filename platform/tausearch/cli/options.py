@@ -241,12 +241,9 @@ def numbers(option: str, text: str) -> list[float]:
 
 
 def request_of(kind: type[R], given: Mapping[str, Any], **read: Any) -> R:
-    """Return the request of a command.
+    """Return the request of a command, whose `locals()` are `given`; what is no field of the request is left out.
 
-    Args:
-        kind: Its class, a dataclass.
-        given: The parameters of the command, its `locals()`; those that are no fields of the request are left out.
-        read: The fields that are not the parameter of their name, but read from its text or from other parameters.
+    `read` are the fields that are not the parameter of their name, but read from its text or from other parameters.
     """
     own = {each.name for each in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in given.items() if name in own} | read)

@@ -26,29 +26,19 @@ def environment() -> str:
 
 
 def probe_node(
-    folder: str,
-    token: str,
-    mine: str,
-    lock: str,
-    packages: list[str],
-    modules: list[str],
-    needed: list[str],
-    drivers: str,
+    folder: str,  # the run directory
+    token: str,  # name of the driver's file there, and its content
+    mine: str,  # name of the answer file there, and its content
+    lock: str,  # a file that the driver has locked
+    packages: list[str],  # whose versions to report
+    modules: list[str],  # that trials import
+    needed: list[str],  # files and folders that trials read
+    drivers: str,  # the driver's `environment`
 ) -> dict[str, str]:
     """Report versions, import modules, read the driver's file and write an answer file.
 
     In the driver's environment nothing is imported: that costs as much as the start of a trial's process beside it, and
     a Ray that the driver starts itself has no such check either.
-
-    Args:
-        folder: The run directory.
-        token: Name of the driver's file in the run directory, and its content.
-        mine: Name of the answer file in the run directory, and its content.
-        lock: A file that the driver has locked.
-        packages: Packages whose versions to report.
-        modules: Modules that trials import.
-        needed: Files and folders that trials read.
-        drivers: The driver's `environment`.
 
     Returns:
         Package to version, "python" among them, "" where a package is not installed. "import" and "storage" are error

@@ -12,7 +12,7 @@ from tempfile import gettempdir
 from typing import Any
 from unittest import mock
 
-from tausearch.cluster.capacity import gpus_here, lack_of, local_cpus
+from tausearch.cluster.capacity import cluster_capacity, gpus_here, lack_of, local_cpus
 from tausearch.cluster.importing import uncollected
 from tausearch.cluster.waiting import ray_status, starts_nodes, wait_for_node
 from tausearch.runs import Resources
@@ -149,24 +149,15 @@ def _refused(address: str | None, error: Exception) -> str:
 
 @contextmanager
 def ray_session(
-    kinds: Sequence[Resources],
+    kinds: Sequence[Resources],  # what a trial of each kind needs; none for a look at the cluster, however small it is
     address: str | None = None,
     *,
-    processes: int = 0,
-    say: Say | None = None,
-    check: Callable[[], None] = lambda: None,
-    quiet: bool = False,
+    processes: int = 0,  # the most trials at a time; a Ray of our own starts them at once if each CPU gets one
+    say: Say | None = None,  # shows a line to the user; where given, a node that an autoscaler can start is waited for
+    check: Callable[[], None] = lambda: None,  # called while a node is waited for; an error of it ends the wait
+    quiet: bool = False,  # whether Ray's warnings are not printed
 ) -> Iterator[None]:
     """Start Ray, or join the cluster at `address`, while the block runs.
-
-    Args:
-        kinds: What a trial of each kind needs; none for a look at the cluster, however small it is.
-        address: Address of the cluster.
-        processes: The most trials at a time. A Ray that is started here starts their processes at once if each CPU
-            gets one.
-        say: Shows a line to the user; where given, a cluster whose autoscaler can start a node is waited for.
-        check: Called while a node is waited for; an error of it ends the wait.
-        quiet: Whether Ray's warnings are not printed.
 
     Raises:
         InputError: If Ray cannot be started, or the cluster does not answer, has another version, belongs to another
@@ -266,7 +257,5 @@ def gpus_at(address: str | None) -> float:
     """Return the GPUs of this machine, or of the Ray cluster at an address, which is joined for a moment."""
     if address is None:
         return gpus_here()
-    import ray  # takes seconds to import
-
     with temporary_connection(address):
-        return ray.cluster_resources().get("GPU", 0)
+        return cluster_capacity()[1]

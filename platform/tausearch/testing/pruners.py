@@ -21,9 +21,6 @@ _KILLED_AFTER = 7
 def check_pruner(make: Callable[[], BasePruner]) -> None:
     """Check that a pruner answers True or False, and after a kill what it would have answered.
 
-    Args:
-        make: Makes the pruner.
-
     Raises:
         AssertionError: If it raises, or answers something else, or otherwise after the kill.
         InputError: If `make` makes no pruner.

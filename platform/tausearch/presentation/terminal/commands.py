@@ -8,13 +8,10 @@ import shutil
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tausearch import runs
 from tausearch.runs import storage_option
 from trainables.user_code import code_option
-
-if TYPE_CHECKING:  # it takes a quarter of a second to import, which the help would wait for
-    from tausearch.runs import BesideBounds
 
 
 def tool() -> str:
@@ -54,7 +51,7 @@ def resume_command(name: str, root: str | Path, code: tuple[str, ...], options: 
     return f"{command_on('resume', name, root)}{code_option(*code)}{options}"
 
 
-def bounds_line(beside: BesideBounds) -> str:
+def bounds_line(beside: runs.BesideBounds) -> str:
     """Return an accuracy and its bounds in a line, with the command that measures the missing ones."""
     return beside.line(resume_command(beside.run, beside.root, beside.code, address_option(beside.address)))
 

@@ -24,31 +24,15 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 def write_report(
     title: str,
-    cells: Sequence[ReportCell],
-    file: str | Path,
+    cells: Sequence[ReportCell],  # in order; a part of a run that cannot be read becomes a line in the page
+    file: str | Path,  # written whole or not at all; its folder is made
     *,
-    matrix: Table | None = None,
-    plots: Sequence[Plot] = (),
-    comparison: Sequence[Table] = (),
-    drawn: Mapping[str, RunPlots] | None = None,
+    matrix: Table | None = None,  # opens the page; its cells lead to `cell_link`
+    plots: Sequence[Plot] = (),  # below it
+    comparison: Sequence[Table] = (),  # after the cells, such as the results beside the paper's
+    drawn: Mapping[str, RunPlots] | None = None,  # the plots of searches that were drawn before, by their names
 ) -> Path:
-    """Write the report of some cells from their run directories, without any network.
-
-    Args:
-        title: The title of the page.
-        cells: The cells, in order; a part of a run that cannot be read becomes a line in the page.
-        file: The HTML file, written whole or not at all; its folder is made.
-        matrix: The table that opens the page; its cells lead to `cell_link`.
-        plots: Plots to show below it.
-        comparison: Tables to show after the cells, such as the results beside the paper's.
-        drawn: The plots of searches that were drawn before, by their names.
-
-    Returns:
-        The file.
-
-    Raises:
-        InputError: If the file cannot be written.
-    """
+    """Write the report of some cells from their run directories, without any network, to `file`, and return this."""
     file = Path(file)
     views = [read_cell(cell, (drawn or {}).get(cell.search.name) if cell.search else None) for cell in cells]
     page = (
