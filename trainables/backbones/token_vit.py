@@ -55,16 +55,12 @@ class TokenViT(nn.Module):
         mask: Tensor | None = None,
         read: slice = ALL_TOKENS,
     ) -> Tensor:
-        """Return the output of block k (0-based): `(b, n, d)` to `(b, n, d)`.
+        """Return the output of block k (0-based) for its input tokens: `(b, n, d)` to `(b, n, d)`.
 
-        Args:
-            k: The number of the block.
-            tokens: The block's input.
-            prefix: Rows prepended to the block's keys and values, after projection.
-            mask: Bool, where a token (row) may attend to a token (column): `(n, n)` or `(b, n, n)`. Every token may
-                attend to the prefix unless the mask has columns for it, `(n, m + n)` or `(b, n, m + n)`. The output of
-                a token with no key is undefined.
-            read: The tokens whose output is computed and returned; the others give keys and values alone.
+        `prefix` are rows prepended to keys and values, after projection. `mask` says (bool) where a token (row) may
+        attend to a token (column): `(n, n)` or `(b, n, n)`. Every token may attend to the prefix unless the mask has
+        columns for it, `(n, m + n)` or `(b, n, m + n)`. The output of a token with no key is undefined. Only the output
+        of the tokens `read` is computed and returned; the others give keys and values alone.
         """
         queries, keys, values = self.project(k, tokens)
         if prefix is not None:
@@ -113,15 +109,11 @@ class TokenViT(nn.Module):
         mask: Tensor | None = None,
         read: slice = ALL_TOKENS,
     ) -> Tensor:
-        """Return the tokens after the final norm, `(b, n, d)`; without extras, the model's own `forward_features`.
+        """Return the tokens of images `(b, c, h, w)` after the final norm, `(b, n, d)`.
 
-        Args:
-            images: The images, `(b, c, h, w)`.
-            insert: Tokens put after the class token, `(b, m, d)`, or `(m, d)` for all images; n counts them. They get
-                no position here.
-            prefixes: Number of a block to the rows prepended to its keys and values.
-            mask: The mask of every block; see `block`.
-            read: The tokens to return; the last block computes keys and values alone of the others.
+        `insert` are tokens put after the class token, `(b, m, d)`, or `(m, d)` for all images; n counts them. They get
+        no position here. `prefixes` has the prefix of each block by its number; see `block` for it, `mask` and `read`,
+        which is that of the last block. Without extras the tokens are those of the model's own `forward_features`.
         """
         tokens = self.embed(images)
         if insert is not None:
