@@ -30,6 +30,7 @@ from tausearch.cli.output import (
     show_statuses,
     statuses,
 )
+from tausearch.cli.output.run_lines import Lines
 from tausearch.models import CompositionResult, Prediction
 from tausearch.presentation import console, reevaluation_table, trials_table
 from tausearch.runs import (
@@ -301,7 +302,7 @@ def test_a_class_with_a_comma_stands_in_quotes_among_others(capsys: pytest.Captu
     report = mock.Mock(classes=[mock.Mock(number=n, task=1) for n in (2, 3)], left_out=("a vector",), remains=("b",))
     report.classes[0].name, report.classes[1].name = "ring, thin", "sea"
     with mock.patch.multiple(compositions, removal_tables=lambda *_: (), few_images=lambda _: "few images"):
-        compositions._show_removal(console(), mock.Mock(removal=report))
+        compositions._show_removal(Lines(console(), 10), mock.Mock(removal=report))
     lines = lines_of(capsys)
     assert lines[0] == "forgotten: 'ring, thin' (class 2, task 1), sea (class 3, task 1)"
     assert lines[-5:] == ["few images", "Left out:", "- a vector", "What remains:", "- b"]

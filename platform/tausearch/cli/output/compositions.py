@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rich.console import Console
-
 from tausearch.api import Composed, Evaluated
+from tausearch.cli.output.run_lines import Lines
 from tausearch.models import (
     LINEAR,
     MEMBERSHIP_NOTE,
@@ -57,57 +56,48 @@ def evaluated_as_dict(done: Evaluated) -> dict[str, Any]:
 
 def show_composed(done: Composed, storage_option: str) -> None:
     """Print the accuracy on each task, and where everything lies."""
-    out, result = console(), done.result
+    lines, result = Lines(console(), 10), done.result
     rule = "" if result.rule == LINEAR else f"; {rule_words(result.rule, result.rule_parameters)}"
     seeds = ", ".join(map(str, result.seeds))
     title = f"{result.heading}: {' + '.join(result.runs)} on {result.benchmark}{rule}; seeds {seeds}"
-    out.print(title, soft_wrap=True)
+    lines.out.print(title, soft_wrap=True)
     if result.search is not None:
-        out.print(terminal_table(rule_search_table(result.search)))
-        out.print(chosen_by_line(result.search), soft_wrap=True)
-        if line := no_gain_line(result.search):
-            out.print(line, style="yellow", soft_wrap=True)
+        lines.out.print(terminal_table(rule_search_table(result.search)))
+        lines.out.print(chosen_by_line(result.search), soft_wrap=True)
+        lines.warn(no_gain_line(result.search))
     if result.removal is None:
-        out.print(terminal_table(accuracy_table(result, done.trained)))
+        lines.out.print(terminal_table(accuracy_table(result, done.trained)))
     else:
-        _show_removal(out, result)
-    if line := still_answered_line(result):
-        out.print(line, style="yellow", soft_wrap=True)
+        _show_removal(lines, result)
+    lines.warn(still_answered_line(result))
     if _left_as_they_were(result, done.trained):
-        out.print(_UNMOVED, style="yellow", soft_wrap=True)
-    if done.file is not None:
-        out.print(f"results   {done.file}", soft_wrap=True)
+        lines.warn(_UNMOVED)
+    lines.say("results", done.file)
     for form, folder in done.exported.items():
-        out.print(f"{form:<10}{folder}", soft_wrap=True)
+        lines.say(form, folder)
     for form, reason in done.not_exported.items():
-        out.print(f"{form:<10}not exported: {reason}", style="yellow", soft_wrap=True)
-    if line := _still_exported(done):
-        out.print(line, style="yellow", soft_wrap=True)
+        lines.warn(f"{form:<10}not exported: {reason}")
+    lines.warn(_still_exported(done))
     if done.version is not None:
         best = ", the best one" if done.version.best else ""
-        out.print(f"version   {done.version.uri}{best}", soft_wrap=True)
+        lines.say("version", f"{done.version.uri}{best}")
     if done.file is not None and done.tracking_error is not None:
         run = done.file.parent.parent.name  # the first of the sources may be a folder, or a run with tasks
-        out.print(sync_advice(run, done.tracking_error, storage_option), style="yellow", soft_wrap=True)
+        lines.warn(sync_advice(run, done.tracking_error, storage_option))
 
 
 def show_evaluated(done: Sequence[Evaluated], storage_option: str) -> None:
     """Print the table of each run, and where its results lie."""
-    out = console()
+    lines = Lines(console(), 10)
     for each in done:
         table = evaluation_table(each.result)
-        out.print(terminal_table(replace(table, title=f"{each.result.run}: {table.title}")))
+        lines.out.print(terminal_table(replace(table, title=f"{each.result.run}: {table.title}")))
     for each in done:
-        if each.file is not None:
-            out.print(f"results   {each.file}", soft_wrap=True)
+        lines.say("results", each.file)
         if each.tracking_error is not None:
-            out.print(sync_advice(each.result.run, each.tracking_error, storage_option), style="yellow", soft_wrap=True)
+            lines.warn(sync_advice(each.result.run, each.tracking_error, storage_option))
     if any(each.file is not None for each in done):
-        out.print(
-            f"beside other runs and the paper's: {tool()} compare --composition{storage_option}",
-            soft_wrap=True,
-            style="dim",
-        )
+        lines.warn(f"beside other runs and the paper's: {tool()} compare --composition{storage_option}", "dim")
 
 
 def _still_exported(done: Composed) -> str | None:
@@ -131,17 +121,16 @@ def _left_as_they_were(result: CompositionResult, trained: CompositionResult | N
     return bool(learned) and all(before[name].mean - now[name].mean < _MOVED for name in learned)
 
 
-def _show_removal(out: Console, result: CompositionResult) -> None:
+def _show_removal(lines: Lines, result: CompositionResult) -> None:
     report = result.removal
     assert report is not None
     gone = ", ".join(f"{quoted(str(each.name))} (class {each.number}, task {each.task})" for each in report.classes)
-    out.print(f"forgotten: {gone}", soft_wrap=True, markup=False)
+    lines.out.print(f"forgotten: {gone}", soft_wrap=True)
     for table in removal_tables(report, result.accuracies, result.task_names):
-        out.print(terminal_table(table))
-    out.print(MEMBERSHIP_NOTE, style="dim", soft_wrap=True)
-    if line := few_images(report):
-        out.print(line, style="yellow", soft_wrap=True)
-    for title, lines in (("Left out", report.left_out), ("What remains", report.remains)):
-        out.print(f"{title}:", soft_wrap=True)
-        for line in lines:
-            out.print(f"  - {line}", soft_wrap=True, markup=False)
+        lines.out.print(terminal_table(table))
+    lines.warn(MEMBERSHIP_NOTE, "dim")
+    lines.warn(few_images(report))
+    for title, found in (("Left out", report.left_out), ("What remains", report.remains)):
+        lines.out.print(f"{title}:", soft_wrap=True)
+        for line in found:
+            lines.out.print(f"  - {line}", soft_wrap=True)

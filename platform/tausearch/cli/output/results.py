@@ -136,8 +136,7 @@ def _show_metric_warnings(lines: Lines, spec: RunSpec, trials: Sequence[TrialSum
     entry = known_method(spec.method)
     for metric in () if entry is None else entry.metrics:
         for trial in trials:
-            if warning := metric.warn(trial.number, trial.rows):
-                lines.warn(warning)
+            lines.warn(metric.warn(trial.number, trial.rows))
 
 
 def _show_waiting(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary]) -> None:

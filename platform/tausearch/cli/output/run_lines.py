@@ -53,9 +53,10 @@ class Lines:
         if text is not None:
             self.out.print(f"{label:<{self.width}}{text}", soft_wrap=True)
 
-    def warn(self, text: str, style: str = "yellow") -> None:
-        """Print a line that stands out."""
-        self.out.print(text, style=style, soft_wrap=True)
+    def warn(self, text: str | None, style: str = "yellow") -> None:
+        """Print a line that stands out; nothing for None."""
+        if text is not None:
+            self.out.print(text, style=style, soft_wrap=True)
 
 
 def show_trials(lines: Lines, spec: RunSpec, trials: Sequence[TrialSummary], best: int | None) -> None:
