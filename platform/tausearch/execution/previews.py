@@ -34,6 +34,8 @@ from tausearch.runs import (
     TrialSummary,
     TrialTable,
     parts_of,
+    planned_trials,
+    read_reevaluation,
     read_trials,
     reevaluations_of,
 )
@@ -63,6 +65,8 @@ class Preview:
     Attributes:
         ended: Number of trials of a continued run that have ended already.
         begun: Number of finished tasks of its other trials.
+        left: Number of trials that have not ended and will run.
+        reevaluations: Largest number of re-evaluations that are left to run.
         points: Hyperparameters that a search tries before its algorithm is asked, in order: its start, its warm start,
             the points of a grid.
         random: Number of later trials whose hyperparameters are drawn at random.
@@ -77,6 +81,8 @@ class Preview:
     spec: RunSpec
     ended: int
     begun: int
+    left: int
+    reevaluations: int
     points: tuple[dict[str, Scalar], ...]
     random: int
     learned: int
@@ -94,12 +100,7 @@ class Preview:
     @property
     def tasks(self) -> int:
         """Number of remaining tasks if no trial is stopped early."""
-        return self._left * self.spec.steps - self.begun
-
-    @property
-    def reevaluations(self) -> int:
-        """Largest number of re-evaluations after the last trial."""
-        return reevaluations_of(self.spec)
+        return self.left * self.spec.steps - self.begun
 
     @property
     def seconds(self) -> float | None:
@@ -109,7 +110,8 @@ class Preview:
     @property
     def seconds_reevaluating(self) -> float | None:
         """Seconds that re-evaluations will take at most; None if unknown."""
-        return self._seconds_of(self.reevaluations, n_reevaluation_cache_misses(self.spec), self.concurrent_trials)
+        misses = min(n_reevaluation_cache_misses(self.spec), self.reevaluations)
+        return self._seconds_of(self.reevaluations, misses, self.concurrent_trials)
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
@@ -121,14 +123,10 @@ class Preview:
         """Seconds that the trials will take, as if one ran after another; None if unknown."""
         return self._seconds_left(1)
 
-    @property
-    def _left(self) -> int:
-        return self.spec.trials - self.ended
-
     def _seconds_left(self, concurrent: int | None) -> float | None:
         """Return the seconds of the trials that are left, without the tasks that they have finished."""
-        whole = self._seconds_of(self._left, n_cache_misses(self.spec, self.ended), concurrent)
-        return None if whole is None else whole * self.tasks / max(1, self._left * self.spec.steps)
+        whole = self._seconds_of(self.left, n_cache_misses(self.spec, self.ended), concurrent)
+        return None if whole is None else whole * self.tasks / max(1, self.left * self.spec.steps)
 
     def _seconds_of(self, trials: int, cache_misses: int, concurrent: int | None) -> float | None:
         pace = self.taken.pace
@@ -235,7 +233,7 @@ class Preview:
             "concurrent_trials": self.concurrent_trials,
             "seconds": self.seconds,
             "seconds_reevaluating": self.seconds_reevaluating,
-            "seconds_per_trial": None if self.seconds_inside is None else self.seconds_inside / max(1, self._left),
+            "seconds_per_trial": None if self.seconds_inside is None else self.seconds_inside / max(1, self.left),
             "gpu_bytes": self.taken.gpu_bytes,
             "disk": self.taken.disk,
             "known_from": list(self.taken.runs),
@@ -256,7 +254,7 @@ class Preview:
         """Return a line about the certainty of the choice if it is re-evaluated or should be."""
         if asked is not None:
             tasks = counted(self.reevaluations * self.spec.steps, self.spec.step_noun)
-            runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} more"
+            runs = f"up to {counted(self.reevaluations, 'run')}, {tasks} more" if self.reevaluations else "none is left"
             yield f"re-evaluation: the best {asked.best} again, {counted(asked.runs, 'time')} each: {runs}"
         elif self.spec.accuracy_resolution >= _COARSE and self.spec.trials > 1 and not self.unsuited:
             again = f"--reevaluate {USUAL_REEVALUATION.best} runs the best again on others"
@@ -301,12 +299,12 @@ class Preview:
         if self.seconds_inside is None:
             where = f"{', '.join(taken.lacking) or 'this benchmark'} and {'this ' if taken.lacking else ''}backbone"
             return f"unknown, as no finished trial of {spec.method} on {where} lies here"
-        parts = [f"{clock(self.seconds_inside)} inside {counted(self._left, spec.trial_noun)}"]
+        parts = [f"{clock(self.seconds_inside)} inside {counted(self.left, spec.trial_noun)}"]
         if self.seconds is not None:
             parts.insert(0, f"{clock(self.seconds)} with {self.concurrent_trials} at a time, after Ray has started")
         if spec.purpose == "final" and spec.cache_size and taken.pace is not None and taken.pace.shared:
             cached = clock(taken.pace.own * self.tasks / spec.steps)  # entries' keys depend on images, not read yet
-            whose = "its" if self._left == 1 else "their"
+            whose = "its" if self.left == 1 else "their"
             parts.append(f"or {cached} if the cache has {whose} pre-consolidations")
         if self.reevaluations and self.seconds_reevaluating is not None:
             parts.append(f"up to {clock(self.seconds_reevaluating)} more to re-evaluate")
@@ -337,7 +335,12 @@ def preview_spec(spec: RunSpec, storage: Storage, address: str | None, trials: I
     finished = [trial.rows for trial in known if trial.status == "complete"]
     if taken.pace is None and finished:
         taken = replace(taken, runs=(spec.name,), pace=pace_of_trials(finished))
-    return Preview(spec, known.n_ended, begun, tuple(points), random, rest - random, concurrent, taken)
+    left = planned_trials(spec, known) - known.n_ended
+    found = None
+    if isinstance(spec, SearchSpec) and not left:
+        found = read_reevaluation(spec, storage.run(spec.name).reevaluation, known)
+    again = reevaluations_of(spec) if found is None else found.left
+    return Preview(spec, known.n_ended, begun, left, again, tuple(points), random, rest - random, concurrent, taken)
 
 
 def _parts(spec: RunSpec) -> int:

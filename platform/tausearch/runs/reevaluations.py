@@ -126,6 +126,13 @@ class Reevaluation:
         """Seeds of the rounds, for trials and validation splits."""
         return tuple(self.spec.seed_of(k) for k in range(self.race.rounds))
 
+    @property
+    def left(self) -> int:
+        """Largest number of runs that it needs yet, if all trials of the search have ended."""
+        alive = self.race.alive
+        ended = [trial for trial in self.counted if trial.has_ended and self.spec.candidate(trial.number) in alive]
+        return len(alive) * self.race.rounds - len(ended)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch status NAME --format json` prints."""
         values = {each: self.values(each) for each in self.race.candidates}

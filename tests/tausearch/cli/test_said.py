@@ -469,7 +469,7 @@ def test_a_dry_run_and_a_notebook_say_what_has_ended_and_what_is_tried_first(
 ) -> None:
     monkeypatch.setattr(Preview, "device", "a GPU")
     monkeypatch.setattr(Preview, "lines", lambda self: ["a line"])
-    found = Preview(spec, 1, 0, ({"alpha": 0.5}, {"alpha": 2.0}), 1, 1, 2, PastDurations())
+    found = Preview(spec, 1, 0, 3, 0, ({"alpha": 0.5}, {"alpha": 2.0}), 1, 1, 2, PastDurations())
     show_preview(found)
     lines = lines_of(capsys)
     size = "4 trials of 3 tasks each, 1 of them ended already, 9 tasks to train, on a GPU"

@@ -21,6 +21,7 @@ from tausearch.runs import (
     Plan,
     Record,
     Reevaluate,
+    ReevaluationSpec,
     Resources,
     Retraining,
     SearchSpec,
@@ -352,6 +353,31 @@ def test_of_a_run_that_goes_on_what_is_left_is_estimated(spec: SearchSpec, tmp_p
         row["seconds/training"] = 7.0
     alone = preview_spec(spec, Storage(tmp_path / "empty"), None, [done])
     assert alone.taken.runs == ("now",) and alone.seconds_inside == pytest.approx(3 * 21)
+
+
+def test_of_a_search_that_has_ended_early_nothing_is_left_but_its_reevaluations(
+    spec: SearchSpec, tmp_path: Path
+) -> None:
+    remembered(spec, tmp_path, 60.0, name="before")
+    again = Reevaluate(best=2, runs=2)
+    spec = spec.model_copy(update={"name": "now", "trials": 6, "stop": StopRule(patience=1), "reevaluate": again})
+    trials = [make_trial(0, value=50.0), make_trial(1, value=50.0)]
+
+    def left() -> tuple[int, int, int]:
+        found = preview_spec(spec, Storage(tmp_path), None, trials)
+        return found.left, found.tasks, found.reevaluations
+
+    assert left() == (0, 0, 4)
+    runs = ReevaluationSpec.of(spec)
+    record = Record(Storage(tmp_path).run("now").reevaluation.record)
+    for ended, (candidate, round_) in enumerate([(0, 0), (1, 0), (0, 1), (1, 1)], start=1):
+        number = runs.number(candidate, round_)
+        record.write(replace(trials[candidate], number=number, seed=runs.seed_of(number)))
+        assert left() == (0, 0, 4 - ended)
+    said = str(preview_spec(spec, Storage(tmp_path), None, trials))
+    assert "2 times each: none is left\n" in said and "more to re-evaluate" not in said
+    trials[1] = replace(trials[1], status="running")
+    assert left() == (5, 12, 4)  # patience counts ended trials alone
 
 
 class TestDryRun:
