@@ -28,14 +28,21 @@ class Dispatcher:
         queue: Opens runs as they are needed.
         capacity: Returns the numbers of CPUs and GPUs. Asked repeatedly, because a cluster can grow.
         max_concurrent_trials: Trials at a time, of all runs together; None for as many as fit.
+        own_ray: Whether Ray is the driver's own. On a cluster, trials beyond what fits may wait for nodes that join.
     """
 
     def __init__(
-        self, queue: RunQueue, capacity: Callable[[], tuple[float, float]], max_concurrent_trials: int | None = None
+        self,
+        queue: RunQueue,
+        capacity: Callable[[], tuple[float, float]],
+        max_concurrent_trials: int | None = None,
+        *,
+        own_ray: bool = False,
     ) -> None:
         self.queue = queue
         self.capacity = capacity
         self.max_concurrent_trials = max_concurrent_trials
+        self._may_wait = max_concurrent_trials is not None and not own_ray
         self.open_runs: list[Run] = []
         self._by_name: dict[str, Run] = {}
         self._all_opened = False
@@ -115,15 +122,15 @@ class Dispatcher:
 
     def _has_room(self) -> bool:
         """Whether a CPU is free; without free CPUs no run is asked or opened. `_takes` looks at the GPUs, too."""
-        if self.max_concurrent_trials is not None:
-            return self.active < self.max_concurrent_trials
-        return self._used()[0] < self._capacity[0] or self.active == 0
+        if self.max_concurrent_trials is not None and self.active >= self.max_concurrent_trials:
+            return False
+        return self._may_wait or self.active == 0 or self._used()[0] < self._capacity[0]
 
     def _takes(self, run: Run) -> bool:
         """Whether there is room for another trial of a run."""
         if len(run.active) >= max(1, concurrent_trials(run.tune_trials.spec, *self._capacity)):
             return False
-        if self.max_concurrent_trials is not None or self.active == 0:
+        if self._may_wait or self.active == 0:
             return True
         left = [has - used for has, used in zip(self._capacity, self._used(), strict=True)]
         wanted = run.spec.resources

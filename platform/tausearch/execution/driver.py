@@ -224,8 +224,9 @@ class Driver:
                 interrupt.check()
                 session.begun = True
 
-            dispatcher = Dispatcher(queue, cluster_capacity, self.max_concurrent_trials)
-            tune = partial(run_on_tune, before_first=before_first, own_ray=self.address is None)
+            own_ray = self.address is None
+            dispatcher = Dispatcher(queue, cluster_capacity, self.max_concurrent_trials, own_ray=own_ray)
+            tune = partial(run_on_tune, before_first=before_first, own_ray=own_ray)
             tune(dispatcher, self.home, self.trainable, on_step, watch)
 
     @contextmanager

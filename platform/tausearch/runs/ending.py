@@ -132,8 +132,9 @@ def _patience_lost(spec: SearchSpec, trials: Iterable[TrialSummary]) -> Ending |
         elif best is not None and trial.status != "failed" and trial.number >= spec.stop.since:
             row += 1
         if row == spec.stop.patience:
+            where = f"{counted(row, 'trial')} in a row, up to trial {trial.number}"
             gain = f"did not move the best by more than {noise:.2f} {by.difference}"
-            return Ending(reason="patience", why=f"{row} trials in a row, up to trial {trial.number}, {gain}")
+            return Ending(reason="patience", why=f"{where}, {gain}")
     return None
 
 

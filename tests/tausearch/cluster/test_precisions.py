@@ -168,19 +168,17 @@ def test_a_run_that_goes_on_keeps_its_precision_on_other_gpus(cards: Cards, tmp_
     def planned(name: str = "s", precision: str = "auto") -> Plan[SearchSpec]:
         return plan_search(request_of(tmp_path, precision, gpus_per_trial=1, name=name, resume_if_exists=True))
 
-    first, named = planned(), planned("named", "bf16")
-    for each in (first, named):
-        make_run_directory(each.spec, each.storage)
+    first, named = (make_run_directory(each.spec, each.storage)[0] for each in (planned(), planned("named", "bf16")))
     cards((7, 5))
-    assert planned().continued() == first.spec
-    assert planned("named").continued() == named.spec  # which was not chosen by the GPUs
+    assert planned().continued() == first
+    assert planned("named").continued() == named  # which was not chosen by the GPUs
     asked = plan_search(request_of(tmp_path, "fp32", gpus_per_trial=1, name="s", resume_if_exists=True))
     with pytest.raises(InputError, match="protocol.precision was bf16, is now fp32"):
         asked.continued()
-    on_cpu = continued_resources(first.spec, 0, None, None)
-    moved = first.spec.model_copy(update={"resources": on_cpu})
+    on_cpu = continued_resources(first, 0, None, None)
+    moved = first.model_copy(update={"resources": on_cpu})
     assert moved.device == "the CPU in bf16 (as asked for; precision auto: as the run began)"
-    assert continued_resources(first.spec, None, None, None).precision_from == "auto"
+    assert continued_resources(first, None, None, None).precision_from == "auto"
 
 
 def test_cells_of_a_campaign_have_what_auto_became_and_the_gpus_are_asked_about_once(

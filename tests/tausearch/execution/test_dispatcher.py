@@ -167,6 +167,23 @@ def test_max_concurrent_trials_may_exceed_the_cpus() -> None:
 
 
 @pytest.mark.parametrize(
+    ("own_ray", "expected"), [(False, [("g", 0), ("h", 0), ("c", 0)]), (True, [("g", 0), ("c", 0), ("c", 1)])]
+)
+def test_no_slot_is_left_to_a_trial_that_waits_where_no_node_can_join(
+    own_ray: bool, expected: list[tuple[str, int]]
+) -> None:
+    on_gpu = Resources(gpus_per_trial=1)
+    queue = Runs([search_of("g", 2, resources=on_gpu), search_of("h", 2, resources=on_gpu), search_of("c", 9)])
+    assert take(Dispatcher(queue, lambda: (9.0, 1.0), max_concurrent_trials=3, own_ray=own_ray)) == expected
+
+
+def test_no_run_is_opened_without_a_free_cpu() -> None:
+    queue = Runs([search_of("a", 9), search_of("b", 9)])
+    dispatcher = Dispatcher(queue, lambda: (2.0, 0.0), max_concurrent_trials=4, own_ray=True)
+    assert take(dispatcher) == [("a", 0), ("a", 1)] and queue.opened == ["a"]
+
+
+@pytest.mark.parametrize(
     ("first", "second", "trials", "expected"),
     [
         (Resources(cpus_per_trial=2), Resources(cpus_per_trial=2), 9, 2),  # of five CPUs

@@ -25,6 +25,7 @@ from tausearch.runs import (
     extended_rule,
     note_stopped,
     planned_trials,
+    read_spec,
     read_status,
 )
 from tausearch.runs.creation import Plan, make_run_directory
@@ -135,6 +136,8 @@ def test_a_search_that_ended_early_is_finished_and_says_why(spec: SearchSpec, tm
     assert found.as_dict()["ended"] == {"reason": "patience", "why": why}
     last = ending_of(spec.model_copy(update={"trials": 3}), directory, trials)
     assert last is not None and last.reason == "patience", "also at the last trial that there is"
+    first = ending_of(ending(spec, patience=1), directory, trials[:2])
+    assert first is not None and first.why.startswith("1 trial in a row, up to trial 1, did not move")
     write_best(spec, directory, trials)
     selection = load_best(directory.best_file).selection
     assert selection is not None and selection.ended is not None and selection.ended.why == why
@@ -192,7 +195,7 @@ def test_an_extended_search_is_the_one_that_was_asked_for(spec: SearchSpec, tmp_
     """A campaign's file that asks for more trials, and is driven again after that."""
     spec = ending(spec, patience=2)
     directory = recorded(spec, tmp_path, trials_of([70.0, 69.0, 69.0]))
-    assert Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True).continued() == spec
+    assert Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True).continued() == read_spec(directory)
     asked = spec.model_copy(update={"trials": 20})
     plan = Plan(asked, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True)
     longer = plan.continued()
