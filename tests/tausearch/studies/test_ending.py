@@ -195,7 +195,8 @@ def test_an_extended_search_is_the_one_that_was_asked_for(spec: SearchSpec, tmp_
     """A campaign's file that asks for more trials, and is driven again after that."""
     spec = ending(spec, patience=2)
     directory = recorded(spec, tmp_path, trials_of([70.0, 69.0, 69.0]))
-    assert Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True).continued() == read_spec(directory)
+    plan = Plan(spec, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True)
+    assert plan.continued() == read_spec(directory)
     asked = spec.model_copy(update={"trials": 20})
     plan = Plan(asked, Storage(tmp_path), named=True, resume_if_exists=True, may_extend=True)
     longer = plan.continued()
