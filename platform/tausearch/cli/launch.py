@@ -5,25 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
 
+from tausearch import api, campaigns, execution, runs, studies
 from tausearch.api import DriveRequest, ResumeRequest, SearchRequest, TrainRequest
 from tausearch.cli import completion, options, output
 from tausearch.cli.exit_codes import leave
 from tausearch.cli.options import app
 from tausearch.cli.sections import SectionedCommand
-from tausearch.presentation import print_json, print_notices, say_loading
+from tausearch.presentation import command_on, print_json, print_notices, resume_command, say_loading
 from tausearch.runs import DEFAULT_CACHE_SIZE, DEFAULT_STORAGE, open_storage, storage_option
 from trainables.errors import InputError
 from trainables.user_code import allow_typed
-
-if TYPE_CHECKING:  # torch and Ray take seconds to import; --help must not
-    from tausearch.api import FinalResult, SearchResult
-    from tausearch.execution import Preview
-    from tausearch.runs import FinalSpec, SearchSpec
-    from tausearch.studies import BestFile
 
 
 @app.command(cls=SectionedCommand)
@@ -123,8 +118,6 @@ def search(
         cache_size=0.0 if no_cache else cache_size,
     )
     say_loading()
-    from tausearch import api  # torch and Ray take seconds to import; --help must not
-
     if dry_run:
         _show_preview(api.preview_search_with(request), format)
     else:
@@ -230,19 +223,15 @@ def train(
         cache_size=0.0 if no_cache else cache_size,
         best=_best_of(what, storage),
     )
-    from tausearch import api  # torch and Ray take seconds to import; --help must not
-
     if dry_run:
         _show_preview(api.preview_train_with(request), format)
     else:
         _show_result(api.train_with(request), request, format)
 
 
-def _best_of(what: list[str], storage: str) -> BestFile:
+def _best_of(what: list[str], storage: str) -> studies.BestFile:
     say_loading()
-    from tausearch.presentation import command_on
-    from tausearch.studies import best_of_all, best_of_run, load_best
-    from trainables.data import references, split_references
+    from trainables.data import references, split_references  # torch takes seconds to import; --help must not
 
     if len(what) > 2:
         raise InputError(f"train needs a best file, or a benchmark and a method, or a search, got {' '.join(what)}")
@@ -257,15 +246,15 @@ def _best_of(what: list[str], storage: str) -> BestFile:
                 raise
             alone = command_on("train", benchmark, root.root)
             raise InputError(f"train {benchmark} {method}: {benchmark} is a run; name it alone: {alone}") from error
-        return best_of_all(root, named, method, print_notices)
+        return studies.best_of_all(root, named, method, print_notices)
     file = Path(what[0])
     if not file.is_file() and root.run_exists(what[0]):
-        return best_of_run(root, what[0], print_notices)
+        return studies.best_of_run(root, what[0], print_notices)
     if not file.exists() and file.parent == Path() and not file.suffix:
         raise InputError(
             f"no run named {what[0]!r} in {root.root}, and no best file of that name{root.hint_for(what[0])}"
         )
-    return load_best(file)
+    return studies.load_best(file)
 
 
 def _continue(given: Mapping[str, Any]) -> None:
@@ -273,40 +262,34 @@ def _continue(given: Mapping[str, Any]) -> None:
     share = options.gpu_share(given["gpus_per_trial"], auto=False)
     request = options.drive_request_of(ResumeRequest, given, gpus_per_trial=share)
     say_loading()
-    from tausearch import api, campaigns  # torch and Ray take seconds to import
-
     campaigns.say_campaign_of_extended(request)
     _show_result(api.resume_with(request), request, given["format"])
 
 
-def _show_preview(found: Preview, format: str) -> None:
+def _show_preview(found: execution.Preview, format: str) -> None:
     if format == "json":
         print_json(found.as_dict())
     else:
         output.show_preview(found)
 
 
-def _show_result(result: SearchResult | FinalResult, request: DriveRequest, format: str) -> None:
+def _show_result(result: api.SearchResult | api.FinalResult, request: DriveRequest, format: str) -> None:
     """Print the results of a run and end the command, with an error if nothing was chosen or a seed is missing."""
-    from tausearch.api import SearchResult
-    from tausearch.presentation import resume_command
-    from tausearch.runs import read_spec
-
     storage = request.storage
-    spec = read_spec(open_storage(storage, write=False).run(result.name))
+    spec = runs.read_spec(open_storage(storage, write=False).run(result.name))
     complete = [trial.status == "complete" for trial in result.trials]
-    if isinstance(result, SearchResult):
-        plain, succeeded = output.search_as_dict(result, cast("SearchSpec", spec)), result.best is not None
+    if isinstance(result, api.SearchResult):
+        plain, succeeded = output.search_as_dict(result, cast("runs.SearchSpec", spec)), result.best is not None
     else:
         plain, succeeded = output.final_as_dict(result), all(complete)
     if format == "json":
         print_json(plain)
-        if isinstance(result, SearchResult) and not (result.best or result.out_of_time or result.signal):
-            print(output.nothing_chosen(cast("SearchSpec", spec), result.trials), file=sys.stderr)
-    elif isinstance(result, SearchResult):
-        output.show_search(result, cast("SearchSpec", spec), storage_option(storage))
+        if isinstance(result, api.SearchResult) and not (result.best or result.out_of_time or result.signal):
+            print(output.nothing_chosen(cast("runs.SearchSpec", spec), result.trials), file=sys.stderr)
+    elif isinstance(result, api.SearchResult):
+        output.show_search(result, cast("runs.SearchSpec", spec), storage_option(storage))
     else:
-        output.show_final(result, cast("FinalSpec", spec), storage_option(storage))
+        output.show_final(result, cast("runs.FinalSpec", spec), storage_option(storage))
     if result.out_of_time:
         succeeded = any(complete)  # all of them is not to be expected
     command = resume_command(result.name, storage, spec.code, request.resume_options)
