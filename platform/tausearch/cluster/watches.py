@@ -96,7 +96,7 @@ def _watch_nodes(say: Callable[[str], None], ended: threading.Event) -> None:
         if not (now := _nodes()):
             continue  # the head does not answer, which is said elsewhere
         for gone in known.keys() - now.keys():
-            say(f"{known[gone]} has left the cluster; its trials continue elsewhere from their last finished task")
+            say(f"{known[gone]} has left the cluster; its trials go on from their last task once a node has room")
         for new in now.keys() - known.keys() if known else ():
             say(f"{now[new]} has joined the cluster")
         known = now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 
 from ray.exceptions import RayTaskError
@@ -34,7 +35,8 @@ class StorageWatch:
         if not isinstance(cause, OSError):
             return False
         if self.problem is None:
-            self._find_problem(str(cause) if cause.errno in _STORAGE_ERRORS else None)
+            closed = not os.access(self.home.path, os.W_OK)  # as after the end of a Kerberos ticket, on NFS
+            self._find_problem(str(cause) if closed or cause.errno in _STORAGE_ERRORS else None)
         return self.problem is not None
 
     def _find_problem(self, otherwise: str | None = None) -> None:

@@ -152,8 +152,8 @@ def test_a_node_that_leaves_or_joins_is_named_once(monkeypatch: pytest.MonkeyPat
     with nodes_watched(say):
         assert told.wait(60)
     assert said == [
-        "node w (192.0.2.2, Ray's 22222222) has left the cluster; its trials continue elsewhere from their last"
-        " finished task",
+        "node w (192.0.2.2, Ray's 22222222) has left the cluster; its trials go on from their last task once a"
+        " node has room",
         "node w (192.0.2.3, Ray's 33333333) has joined the cluster",
     ]
     assert not any(thread.name == "cluster-nodes" for thread in threading.enumerate())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -301,3 +302,13 @@ def test_the_storage_causes_errors_of_writing_here_and_in_the_process_of_a_trial
     (tmp_path / "run.yaml").touch()
     watch = StorageWatch(RunDirectory(tmp_path))
     assert watch.is_storage_error(error) is caused is (watch.problem is not None)
+
+
+def test_an_error_where_the_storage_may_be_written_no_more_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run.yaml").touch()
+    monkeypatch.setattr("os.access", lambda path, right: path != tmp_path or right != os.W_OK)
+    watch = StorageWatch(RunDirectory(tmp_path))
+    assert watch.is_storage_error(PermissionError(errno.EACCES, "ticket expired"))
+    assert watch.problem == f"storage {tmp_path}: [Errno {errno.EACCES}] ticket expired"
