@@ -32,7 +32,7 @@ class Composition:
     def apply(self, vectors: TaskVectors, weight: float) -> None:
         """Set every base to theta_0 + weight * sum_t tau_t; weight 0 gives theta_0."""
         for name, theta_0 in vectors.theta_0.items():
-            vectors.set_base(name, theta_0 if weight == 0 else theta_0 + weight * self.sums[name])
+            vectors.set_base(name, theta_0 + weight * self.sums[name])
 
     def state(self) -> State:
         """Return sums and count."""

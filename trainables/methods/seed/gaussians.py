@@ -110,6 +110,5 @@ def precision_factor(covariance: Tensor, floor: float, precision: torch.dtype) -
 
 def _factor(covariance: Tensor) -> Tensor | None:
     """Return L of the inverse of a covariance; None if its precision does not suffice."""
-    inverse, singular = torch.linalg.inv_ex(covariance)
-    factor, indefinite = torch.linalg.cholesky_ex(inverse)
-    return None if int(singular) or int(indefinite) or not factor.isfinite().all() else factor
+    factor, indefinite = torch.linalg.cholesky_ex(torch.linalg.inv_ex(covariance).inverse)
+    return None if int(indefinite) or not factor.isfinite().all() else factor
