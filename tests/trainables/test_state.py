@@ -200,12 +200,13 @@ class TestDamage:
             path.write_bytes(whole)
         assert damaged_files(tmp_path, blobs) == []
 
-    def test_other_versions_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("version", ["0", "2"])
+    def test_other_versions_are_refused(self, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(files, "_VERSION", "2")
+            patch.setattr(files, "_VERSION", version)
             write_state(tmp_path, State({"weight": torch.ones(3)}), tmp_path)
         assert damaged_files(tmp_path, tmp_path) == [tmp_path / STATE_FILE] and not check_state(tmp_path, tmp_path)
-        with pytest.raises(InputError, match="format version 2, this version reads 1"):
+        with pytest.raises(InputError, match=f"format version {version}, this version reads 1"):
             read_state(tmp_path, tmp_path)
 
     def test_a_state_larger_than_any_memory_is_checked(self, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_all_code_that_a_file_names_is_asked_for_at_once() -> None:
 
 def test_what_is_missing_or_raises_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "plugged_bad.py").write_text("\nraise KeyError('lo\\nst')\n")
-    for name in ("plugged_bad:X", "plugged_none:X", "json:nothing"):
+    for name in ("plugged_bad:X", "plugged_none:X", "json:nothing", "sys:nothing"):
         allow_code(name, tmp_path)
     where = r"module 'plugged_bad' cannot be imported \(KeyError: 'lo\\nst' in .*plugged_bad.py, line 2\)$"
     with pytest.raises(InputError, match=f"^method 'plugged_bad:X': {where}"):
@@ -176,6 +176,8 @@ def test_what_is_missing_or_raises_is_one_line(tmp_path: Path) -> None:
     said = rf"^method 'json:nothing': 'nothing' must be a class, got nothing of that name in {json.__file__}$"
     with pytest.raises(InputError, match=said):  # a json.py in the folder would not be the one that was imported
         found("json:nothing")
+    with pytest.raises(InputError, match="^method 'sys:nothing': 'nothing' must be a class, got nothing of that name$"):
+        found("sys:nothing")
     with pytest.raises(InputError, match="only code of the form MODULE:NAME can be allowed, got 'digits'"):
         allow_code("digits")
 

@@ -332,6 +332,10 @@ def test_where_no_hub_answers_what_was_fetched_before_is_taken_at_once(
             with pytest.raises(NotFetchedError, match="no weights"):
                 Backbone("vit_tiny_patch16_224").load()
     assert asked == [offline] and not huggingface_hub.constants.HF_HUB_OFFLINE
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # as the user wishes
+    with pytest.raises(NotFetchedError):
+        Backbone("vit_tiny_patch16_224").load()
+    assert huggingface_hub.constants.HF_HUB_OFFLINE
 
 
 def test_where_no_hub_answers_and_nothing_was_fetched_before_a_line_says_so(

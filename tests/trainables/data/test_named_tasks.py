@@ -119,6 +119,7 @@ def test_a_class_with_signs_is_suggested_with_how_they_are_typed() -> None:
         ("task=7", "task '7': must be at least 2 class names .*; for a number of tasks: tasks=7$"),
         ("task=a=", "task 'a=': must be at least 2 class names"),
         ("task==0,1", "task '=0,1': the name of a task must have 1 to 60 printable characters"),
+        ("task=a\tb=0,1", r"task 'a\\tb=0,1': the name of a task must have 1 to 60 printable characters"),
         ("task=3=0,1", "task '3=0,1': the name of a task must not be a number"),
         ("task=a=0,1&task=a=2,3", "two tasks are named 'a'"),
         ("task=0,1&tasks=2", "task says which classes form a task, so tasks cannot, too"),

@@ -14,7 +14,7 @@ from tests.support.layouts import encoded, parquet, put
 from tests.trainables.data.own_data import CLASSES, content, dataset, images, listed, require_usable, silent
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
-from trainables.data.dataset import dataset_of
+from trainables.data.dataset import _first_broken, dataset_of
 from trainables.data.disk.manifest import PREPARED_FORMS, PreparedForm
 from trainables.data.disk.passes import stored
 from trainables.data.sources import batch_size_of, epochs_of, steps_of
@@ -55,6 +55,7 @@ SPLIT = images(4, "train/") | images(1, "test/")
             images() | {f"fox{n}/": b"" for n in range(5)},
             r"1 to test \(20%\); add images, or move its folder away; too few have also 'fox1', 'fox2', 'fox3', ...",
         ),
+        (images() | {f"fox{n}/": b"" for n in range(4)}, "too few have also 'fox1', 'fox2', 'fox3'$"),
         (images() | {"fox/1.png": b"x"}, "'fox' has 1 image, needs at least 4: 2 to train, 1 to validate, 1 to test"),
         (images() | {"cat/notes.txt": b"x"}, "cat: 'notes.txt' is not an image file"),
         (images() | {"cat/noending": b"x"}, "cat: 'noending' is not an image file"),
@@ -185,6 +186,7 @@ def test_what_was_mended_is_found_sound_and_a_class_that_is_all_broken_is_refuse
     assert named == broken[:5] and more.startswith(
         "1 more image cannot be read: `tausearch data check` names all; --skip"
     )
+    assert _first_broken(broken[1:]) == [*broken[1:5], f"{broken[5]}; --skip-broken leaves out what cannot be read"]
     with pytest.raises(InputError, match="class 'cat' has no image that can be read in the train part"):
         get_source(f"{text}&skip_broken=yes").load("train")
     put(tmp_path, images())

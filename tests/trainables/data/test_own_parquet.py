@@ -84,6 +84,16 @@ def test_names_of_columns_may_have_dots_and_those_of_files_capitals(struct: bool
     assert content(dataset_of(ref).listing()) == content(dataset(tmp_path / "folder").listing())
 
 
+def test_images_without_paths_are_split_in_the_order_of_their_rows(tmp_path: Path) -> None:
+    found = listed()
+    columns = {"image": [row["bytes"] for row in found], "label": [CLASSES[row["label"]] for row in found]}
+    for name, paths in (("bare", {}), ("named", {"path": [f"{row:03}.png" for row in range(len(found))]})):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table(columns | paths), tmp_path / name / "all.parquet")
+    bare, named = (content(dataset(tmp_path / name, "parquet").listing()) for name in ("bare", "named"))
+    assert bare == named
+
+
 def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
     parquet(tmp_path / "train.parquet", listed(), list(CLASSES))
     parquet(tmp_path / "test.parquet", listed(), list(CLASSES[::-1]))
@@ -111,17 +121,20 @@ def test_names_that_nothing_later_can_read_are_refused(names: list[str], fault: 
 
 
 @pytest.mark.parametrize(
-    ("wrong", "fault"),
+    ("file", "wrong", "fault"),
     [
-        (None, "column 'label' has no value in row 1$"),
-        ("z", "label in row 1 must be a class of the training part"),
+        ("test-1", None, "column 'label' has no value in row 1$"),
+        ("train-1", None, "column 'label' has no value in row 1$"),
+        ("test-1", "z", "label in row 1 must be a class of the training part"),
     ],
 )
-def test_a_wrong_label_is_told_by_its_own_file_and_row(wrong: str | None, fault: str, tmp_path: Path) -> None:
+def test_a_wrong_label_is_told_by_its_own_file_and_row(
+    file: str, wrong: str | None, fault: str, tmp_path: Path
+) -> None:
     images = [row["bytes"] for row in listed()][:4]
-    for name, labels in {"train-0": "abab", "test-0": "abab", "test-1": ["a", wrong, "b", "a"]}.items():
+    for name, labels in {"train-0": "abab", "test-0": "abab", file: ["a", wrong, "b", "a"]}.items():
         pq.write_table(pa.table({"image": images, "label": list(labels)}), tmp_path / f"{name}.parquet")
-    with pytest.raises(InputError, match=f"test-1.parquet: {fault}"):
+    with pytest.raises(InputError, match=f"{file}.parquet: {fault}"):
         get_source(f"parquet:{tmp_path}?tasks=1").load("test")
 
 

@@ -27,8 +27,10 @@ from tests.trainables.data.own_data import CLASSES, content, dataset, images, li
 from trainables.backbones import Backbone
 from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
+from trainables.data.disk import manifest as manifest_module
 from trainables.data.disk.manifest import MANIFEST, changed_files
 from trainables.data.disk.passes import stored
+from trainables.data.disk.preparation import choose_form
 from trainables.data.disk.tree import PREPARED
 from trainables.data.splits import SplitName
 from trainables.errors import InputError
@@ -151,6 +153,16 @@ def test_broken_prepared_data_is_never_used(form: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "fits"), [((0, 10, 10), True), ((300, 10, 10), True), ((301, 10, 10), False), ((0, 10, 11), False)]
+)
+def test_an_image_lies_within_the_pixels_and_has_as_many_as_a_file_may_have(
+    place: tuple[int, int, int], fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_module, "MOST_PIXELS", 100)
+    assert manifest_module._fits(np.zeros(600, dtype=np.uint8), np.array([place])) == fits
+
+
+@pytest.mark.parametrize(
     "change", [{"version": 2}, {"form": "zip"}, {"classes": ["bat", 1]}, {"parts": {"train": None}}], ids=str
 )
 def test_a_manifest_of_another_version_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
@@ -249,6 +261,8 @@ def test_the_decoded_form_is_chosen_by_size(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(InputError, match="array needs .* of disk, .* can be used"):
         dataset(tmp_path).prepare("array", silent)
+    with pytest.raises(InputError, match="parquet needs .* of disk"):
+        choose_form("parquet", [torch.zeros(2, 3, 20, 20, dtype=torch.uint8)], tmp_path, lambda count: None)
     assert dataset(tmp_path).prepared.exists()  # the earlier one
 
 

@@ -297,7 +297,7 @@ def test_missing_things_are_named(copies: dict[str, Path], tmp_path: Path) -> No
     (tmp_path / "resisc45").mkdir()
     for name in ("NWPU-RESISC45.rar", "resisc45_images.tar.gz"):  # the first is named
         (tmp_path / "resisc45" / name).write_bytes(b"Rar!")
-    with pytest.raises(InputError, match="NWPU-RESISC45.rar is of a kind that Python cannot read: extract it"):
+    with pytest.raises(InputError, match="NWPU-RESISC45.rar is of a kind that Python cannot read: extract it$"):
         get_source("resisc45", tmp_path)
 
 
