@@ -27,6 +27,8 @@ _LEFT_OUT = (
     (r"\d+:\d\d elapsed(, about \d+:\d\d left)?", "TIME elapsed"),
     (r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:\d\d|Z)?( UTC)?", "DATE"),
     (r"\d+\.\d [kM]B", "SIZE"),
+    (r"created: [\d.]+", "created: TIME"),
+    (r'"disk": \d+', '"disk": SIZE'),  # has the digits of that time
     (r"\b[0-9a-f]{32}\b", "ID"),
     (r"(tausearch|torch|timm|peft|version)(\"?: \"?| )\d+\.\d+\.\d+[\w.+]*", r"\1\2VERSION"),
     (r"\b[0-9a-f]{40}\b|\b[0-9a-f]{64}\b", "DIGEST"),
