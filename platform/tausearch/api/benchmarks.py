@@ -125,7 +125,8 @@ class OpenBenchmark:
             return [] if self._dataset is None else self._dataset.require_usable(SPLIT_NAMES, work.start)
 
     @cached_property
-    def _classes_digest(self) -> str | None:
+    def classes_digest(self) -> str | None:
+        """Digest of the classes and how many images of each there are; None where no images lie on disk."""
         return None if self._dataset is None else self._dataset.classes_digest
 
     def facts_of(self, built: Benchmark) -> DataFacts:
@@ -133,7 +134,7 @@ class OpenBenchmark:
         images, seen = tuple(len(task.train) for task in built.tasks), tuple(map(len, built.evaluation))
         counts = {"train": sum(images), "per_task": images, "evaluation": sum(seen), "evaluation_per_task": seen}
         digests = {"digest": built.fingerprint, "evaluation_digest": built.evaluation_fingerprint}
-        return DataFacts.model_validate({**digests, **counts, "classes_digest": self._classes_digest})
+        return DataFacts.model_validate({**digests, **counts, "classes_digest": self.classes_digest})
 
     def require(self, purpose: Purpose, split_seed: int, reads: InputSpec) -> Usable:
         """Return the images that a run will use. Check once that all can be read and every class is large enough.

@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import timm
 from PIL import Image
@@ -436,6 +438,19 @@ class TestImagesThatHaveChanged:
         if known_by == "search":
             directory.spec_file.write_text(f"id: {spec.id}\n")  # damaged
             plan_training(replace(request, tracking="none"))
+
+    def test_other_tasks_need_no_validation_images(self, folder: Folder, tmp_path: Path) -> None:
+        folder()
+        (tmp_path / "rows").mkdir()
+        for part in ("train", "test"):
+            images = [(path.parent.name, path.read_bytes()) for path in (tmp_path / "own" / part).glob("*/*.png")]
+            labels, content = zip(*images, *[("e", content) for _, content in images[:2]], strict=True)
+            pq.write_table(pa.table({"image": content, "label": labels}), tmp_path / "rows" / f"{part}.parquet")
+        text = f"parquet:{tmp_path / 'rows'}?task=a,b&task=c,d"
+        with plan_search(replace(wanted(text, tmp_path), name="s")).open_locked() as (spec, _):
+            best = make_best_file(spec, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1)
+        plan = plan_training(TrainRequest(best, benchmark=f"{text},e", storage=tmp_path / "runs"))
+        assert plan.spec.data is not None and plan.spec.data.per_task == (8, 10)
 
     def test_an_image_that_has_moved_to_another_class(self, folder: Folder, tmp_path: Path) -> None:
         request = replace(wanted(folder(), tmp_path), name="s", resume_if_exists=True)

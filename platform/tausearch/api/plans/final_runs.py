@@ -174,11 +174,12 @@ def _require_images_of_search(
         return
     images: Mapping[str, DataFacts] = best.selection.images or ({} if search is None else search.images)
     for name, began_with in images.items():
-        if not opened.has_files_of(name):
+        if name == spec.benchmark:
+            now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
+        elif opened.has_files_of(name):
+            now = began_with.model_copy(update={"classes_digest": opened.classes_digest})
+        else:
             continue
-        now = opened.facts_of(build_benchmark(opened.source, "search", best.protocol.split_seed, reads))
-        if name != spec.benchmark:
-            now = began_with.model_copy(update={"classes_digest": now.classes_digest})
         otherwise = "search again, or name a copy of the images with --benchmark"
         opened.require_images(best.selection.search, began_with, now, f"{best.title}: ", otherwise=otherwise)
 
