@@ -59,7 +59,7 @@ def export(
     description = _description(pools, result)
     rules = {seed: merging_rule(result, seed) for seed in pools.by_seed}
     for name in changed(result.code_digests, digests_of(result.code_digests)):
-        raise InputError(f"{result.label}: the code of {name} has changed since this was tested; compose it again")
+        raise InputError(f"the code of {name} has changed since {result.label} was tested; compose it again")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=UNFINISHED, dir=folder, ignore_cleanup_errors=True) as unfinished:

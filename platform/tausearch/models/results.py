@@ -111,7 +111,8 @@ class CompositionResult(Saved):
         """Return the scores over the seeds: accuracy on each task, and their mean."""
         by_task = zip(*self.accuracies, strict=True)
         found = {TEST.accuracy(task): Score.of(values) for task, values in zip(self.tasks, by_task, strict=True)}
-        return {**found, TEST.final_accuracy: Score.of([average_accuracy(row) for row in self.accuracies])}
+        rows = [row for _, row in zip(self.seeds, self.accuracies, strict=True)]
+        return {**found, TEST.final_accuracy: Score.of(list(map(average_accuracy, rows)))}
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -128,7 +129,7 @@ class CompositionResult(Saved):
             names = [each.name or f"class {each.number}" for each in self.removal.classes]
             marks = ["retrained"] if self.removal.retrained else []
             return ", ".join([f"forget {', '.join(names)}", *marks, *rest])
-        if found is None or not self.task_names:
+        if found is None or max(map(int, found[2].split(","))) > len(self.task_names):
             return self.label
         named = ", ".join(f"{task} ({self.task_names[int(task) - 1]})" for task in found[2].split(","))
         return ", ".join([f"{found[1]} {named}", *filter(None, [found[3]]), *rest])

@@ -31,6 +31,8 @@ from trainables.data import Removal
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
+SEARCH = {"seed": 0, "searched": [], "images": 1, "trials": [{"parameters": {}, "accuracies": [1.0]}], "chosen": 0}
+
 
 @pytest.fixture
 def result(tmp_path: Path) -> CompositionResult:
@@ -108,6 +110,7 @@ def test_files_of_earlier_versions_have_no_names_of_tasks(tmp_path: Path, result
     assert result.task_names == () and result.title == "keep-1"
     named = result.model_copy(update={"label": "drop-2-negate", "task_names": ("x", "y")})
     assert named.title == "drop 2 (y), negate"
+    assert named.model_copy(update={"label": "drop-3"}).title == "drop-3"
 
 
 def test_names_are_in_the_file_as_they_are_written(tmp_path: Path, result: CompositionResult) -> None:
@@ -243,8 +246,10 @@ def test_the_central_task_is_the_earlier_of_two(tasks: int, chosen: tuple[int, .
         ("weights", [1.0]),
         ("accuracies", [[60.0]]),
         ("accuracies", []),
+        ("seeds", [0, 1]),
         ("accuracies", [[60.0, float("nan")], [60.0, 40.0]]),
         ("search", {"seed": 0, "searched": [], "images": 1, "trials": [], "chosen": 0, "plain_sum": [1.0]}),
+        ("search", {**SEARCH, "plain_sum": [float("inf")]}),
     ],
 )
 def test_a_composition_whose_numbers_do_not_belong_together_is_left_out_with_a_line(

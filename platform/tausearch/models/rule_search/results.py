@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import FiniteFloat
+
 from checked_input.names import counted
 from checked_input.schema import Strict
 from tausearch.presentation import Column, Table, numbers, score
@@ -12,7 +14,7 @@ class RuleTrial(Strict):
     """Values of a rule's parameters, and what they came to."""
 
     parameters: dict[str, float]  # the value of each parameter
-    accuracies: tuple[float, ...]  # of each seed: the mean validation accuracy over tasks of positive weight, percent
+    accuracies: tuple[FiniteFloat, ...]  # by seed: the mean validation accuracy over tasks of positive weight, percent
 
     @property
     def score(self) -> Score:
@@ -28,7 +30,7 @@ class RuleSearch(Strict):
     images: int  # the number of validation images of the tasks of positive weight
     trials: tuple[RuleTrial, ...]  # in their order; the first has the defaults, and the values that were given
     chosen: int  # the number of the chosen trial, from 0: the best, the earlier one of equals
-    plain_sum: tuple[float, ...]  # the accuracies of the weighted sum, as those of a trial
+    plain_sum: tuple[FiniteFloat, ...]  # the accuracies of the weighted sum, as those of a trial
 
     def scores(self) -> dict[str, Score]:
         """Return the scores to compare: of the chosen values, of the first trial, and of the weighted sum."""
