@@ -38,7 +38,10 @@ class StoredImages(Protocol):
         """Read one image, uint8 `(c, h, w)`; an unreadable image is an InputError."""
 
     def take(self, rows: Tensor) -> StoredImages:
-        """Return some rows, int64 `(n,)`, in their order, which reads no others; its digest may be that of all."""
+        """Return the images of some rows, int64 `(n,)`, in their order.
+
+        The result can read no other rows. Its digest may still be the digest of all rows.
+        """
 
 
 class PixelImages:

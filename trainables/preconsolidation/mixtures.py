@@ -34,7 +34,7 @@ class Mixture:
 
 
 def fit_mixture(features: Tensor, components: int, seed: int) -> Mixture:
-    """Return a mixture of min(K, n) components for features `(n, d)`, n >= 1, by scikit-learn's EM in float64."""
+    """Return a mixture of min(K, n) components, in the precision of features `(n, d)`, n >= 1; EM has float64."""
     if len(features) == 1:  # scikit-learn refuses one row
         return Mixture(features.new_ones(1), features, torch.full_like(features, VARIANCE_FLOOR))
     # Imported here: it takes a second, and a trial with a filled cache does not need it.

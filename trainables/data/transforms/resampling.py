@@ -80,7 +80,7 @@ def _groups(images: Sequence[Tensor]) -> Iterator[slice]:
 def resized_by_products(
     images: Tensor, crops: Sequence[ImageCrop], size: int, interpolation: Interpolation = "bicubic"
 ) -> Tensor:
-    """Return a crop of each uint8 image `(b, c, h, w)` by matrix products: levels, float32 `(b, c, size, size)`."""
+    """Return crops of uint8 images `(b, c, h, w)` by matrix products: 0 to 255, whole, float32 `(b, c, size, size)`."""
     numbers = torch.tensor([(*crop.box, *crop.resized, *crop.corner) for crop in crops])
     top, left, height, width, rows_to, columns_to, row, column = moved(numbers, images.device).unbind(1)
     rows = _weights(top, height, rows_to, row, images.shape[2], size, interpolation)  # [b, size, h]
