@@ -64,10 +64,10 @@ class NamedTask:
         if len(whole) <= _LONGEST_LABEL:
             return whole
         first, count = _in_label(shortened(self.classes[0])), 1
-        for name in self.classes[1:-1]:
+        for name in map(_in_label, self.classes[1:]):
             if len(first) + len(name) + 2 > _LONGEST_LABEL - 10:
                 break
-            first, count = f"{first}, {_in_label(name)}", count + 1
+            first, count = f"{first}, {name}", count + 1
         return f"{first} + {len(self.classes) - count} more"
 
     @property

@@ -26,6 +26,7 @@ from trainables.errors import DivergedError
 from trainables.methods import get_method
 from trainables.methods.sequential import ewc as module
 from trainables.methods.sequential.ewc import EWC, EWCConfig
+from trainables.methods.sequential.learner import add_to_gradients
 from trainables.randomness import make_generator
 
 LR, EPSILON, GAMMA = 0.05, 0.5, 0.7
@@ -151,6 +152,16 @@ def test_the_penalty_is_that_of_the_formula_and_its_gradient_that_of_autograd() 
     for weight, gradient in zip(ewc.weights.values(), wanted, strict=True):
         assert weight.grad is not None
         torch.testing.assert_close(weight.grad, 1 + gradient, **EXACT)
+
+
+def test_a_direction_is_added_by_name_where_there_is_a_gradient() -> None:
+    weights = {name: torch.nn.Parameter(torch.zeros(2)) for name in ("still", "a", "b")}
+    for name in ("a", "b"):
+        weights[name].grad = torch.ones(2)
+    add_to_gradients(
+        weights, {name: torch.full((2,), own) for name, own in (("b", 3.0), ("a", 5.0), ("still", 7.0))}, 2
+    )
+    assert [None if each.grad is None else each.grad.tolist() for each in weights.values()] == [None, [11, 11], [7, 7]]
 
 
 def test_a_penalty_that_blows_up_is_divergence() -> None:
