@@ -12,6 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from filelock import Timeout
 from safetensors.torch import save_file
 
 from tausearch.runs import AnySpec, DataFacts, SearchSpec, Storage
@@ -26,6 +27,7 @@ from tausearch.tracking import (
     track_composition,
 )
 from tausearch.tracking.mlflow_run import ID_TAG, PARENT_TAG, RUN_TAG
+from tausearch.tracking.mlflow_store import store_lock
 from tests.support.runs.trials import final_spec
 from tests.tausearch.tracking.memory_store import Store
 
@@ -165,14 +167,20 @@ def test_two_processes_that_register_a_composition_at_once_make_one_version(
     client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
     monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
     track_composition(final, storage, "mine", {"test/final_accuracy/mean": 48.0}, {})
-    upload, others = client.log_artifacts, list[int]()
+    upload, make, others = client.log_artifacts, client.create_model_version, list[int]()
 
     def log(*given: str) -> None:
         upload(*given)
         monkeypatch.setattr(client, "log_artifacts", upload)
         others.append(compositions.register_model(final, storage, "mine", tmp_path).number)
 
+    def make_alone(*given: Any) -> object:
+        with pytest.raises(Timeout):
+            store_lock(storage).acquire(timeout=0)
+        return make(*given)
+
     monkeypatch.setattr(client, "log_artifacts", log)
+    monkeypatch.setattr(client, "create_model_version", make_alone)
     assert compositions.register_model(final, storage, "mine", tmp_path).number == 1
     assert others == [1] and len(client.made) == 1
 
