@@ -1,4 +1,4 @@
-"""Shared fixtures: a tiny ViT in float64, and random images for it.
+"""Shared fixtures: the command line, a tiny ViT in float64, and random images for it.
 
 torch and timm take seconds to import, so the controller of pytest-xdist does not import them.
 """
@@ -16,6 +16,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     import torch
     from timm.models.vision_transformer import VisionTransformer
+
+    from tests.support.command_line import Ask, Command
 
 # The same examples in every run and on every machine, so that a failure repeats.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
@@ -59,6 +61,24 @@ def _own_cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Call the command line in this process; returns exit code, stdout and stderr."""
+    from tests.support.command_line import run
+
+    return lambda *arguments: run(list(arguments), capsys, monkeypatch)
+
+
+@pytest.fixture
+def command(ask: Ask) -> Command:
+    def call(*words: object, code: int = 0) -> tuple[str, str]:
+        got, out, err = ask(*map(str, words))
+        assert got == code, err
+        return out, err
+
+    return call
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tausearch.runs import SearchSpec, Storage, open_storage
-from tests.support.command_line import Ask, Command, run
 from tests.support.runs.built_runs import BuiltRuns
 from tests.support.runs.trials import search_spec
 
@@ -29,22 +28,6 @@ def spec() -> SearchSpec:
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return open_storage(tmp_path / "runs", write=True)
-
-
-@pytest.fixture
-def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Call the command line in this process; returns exit code, stdout and stderr."""
-    return lambda *arguments: run(list(arguments), capsys, monkeypatch)
-
-
-@pytest.fixture
-def command(ask: Ask) -> Command:
-    def call(*words: object, code: int = 0) -> tuple[str, str]:
-        got, out, err = ask(*map(str, words))
-        assert got == code, err
-        return out, err
-
-    return call
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tausearch import compose
 from tausearch.runs import Storage, open_storage
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.composable_runs import make_composable_run
 from tests.support.runs.letter_images import draw_letters
 from trainables.data import get_source
@@ -58,12 +58,12 @@ def model(exported: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Refused:
+def refused(ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Refused:
     """Call the command line in an empty folder; it ends with a line on stderr, and `campaign plan` shows its cells."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str, code: int = 2) -> str:
-        got, out, err = run(list(arguments), capsys, monkeypatch)
+        got, out, err = ask(*arguments)
         assert (got, err.count("\n")) == (code, 1) and (out == "" or "plan" in arguments), err
         return err
 

@@ -14,7 +14,7 @@ import yaml
 
 from tausearch.runs import Storage, read_spec
 from tausearch.studies import unsearched_best_file
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.tausearch.security.conftest import Refused
 from trainables import user_code
 
@@ -153,12 +153,10 @@ def test_a_run_directory_runs_no_code(trained: Storage, refused: Refused, tmp_pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_search_may_import_what_was_typed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_may_import_what_was_typed(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
-    _, _, err = run(["search", "evil:X", "finetune", "--dry-run"], capsys, monkeypatch)
+    _, _, err = ask("search", "evil:X", "finetune", "--dry-run")
     assert "'X' must be a BenchmarkSource" in err and (tmp_path / "ran").exists()
 
 

@@ -20,7 +20,7 @@ from tausearch.tracking import (
     tracking_options,
     tracking_text,
 )
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from trainables.errors import InputError
 
 MODULE = """
@@ -94,14 +94,14 @@ def test_other_names_are_refused(text: str) -> None:
 
 
 def test_a_tracker_that_is_not_installed_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(choice, "find_spec", lambda name: None)
     require_installed(("mlflow",))
     with pytest.raises(InputError, match="needs a package"):
         require_installed(("mlflow", "tensorboard"))
     words = ["search", "digits", "finetune", "--tracking", "tensorboard", "--storage", str(tmp_path / "runs")]
-    code, out, err = run(words, capsys, monkeypatch)
+    code, out, err = ask(*words)
     advice = "--tracking tensorboard: needs a package: pip install 'tausearch[tensorboard]'"
     assert (code, out, err) == (2, "", f"tausearch: {advice}\n") and not (tmp_path / "runs").exists()
 
@@ -159,16 +159,11 @@ def test_patience_is_a_number_of_seconds(patience: Any) -> None:
     ],
 )
 def test_a_name_of_no_callback_is_one_line_and_nothing_starts(
-    given: str,
-    words: str,
-    module: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    given: str, words: str, module: str, tmp_path: Path, ask: Ask
 ) -> None:
     for command in (["search", "digits", "finetune"], ["search", "digits", "finetune", "--dry-run"], ["resume", "s"]):
         arguments = [*command, "--callback", given, "--storage", str(tmp_path / "runs")]
-        code, out, err = run(arguments, capsys, monkeypatch)
+        code, out, err = ask(*arguments)
         assert (code, out) == (2, "") and words in err and len(err.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
 

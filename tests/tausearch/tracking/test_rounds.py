@@ -14,6 +14,7 @@ from tausearch.runs import Conclusion, SearchSpec, Storage, TrialSummary
 from tausearch.tracking import MlflowRun, MlflowWriter, mlflow_writer as writer_module
 from tests.support.drivers.services import wait_until
 from tests.support.runs.trials import make_trial
+from tests.tausearch.tracking.test_mlflow_writer import end
 
 
 @pytest.fixture
@@ -54,8 +55,7 @@ def test_the_first_round_waits_until_a_task_has_ended_in_this_driver(
     tracker.note(make_trial(1, tasks=known + 1))
     wait_until(lambda: len(written) == 2, 30, "the first round")
     assert written == [(0, known), (1, known + 1)]
-    tracker.end("FINISHED", Conclusion())
-    tracker.wait()
+    end(tracker)
 
 
 def test_a_run_that_ends_at_once_waits_for_no_task(
@@ -80,8 +80,7 @@ def test_a_slow_server_that_has_not_failed_has_more_patience(
     monkeypatch.setattr(writer_module.MlflowRun, "write", lambda run, trial: (time.sleep(0.3), note(run, trial)))
     tracker = MlflowWriter(spec, Storage(tmp_path))
     tracker.note(make_trial(0, tasks=0))
-    tracker.end("FINISHED", Conclusion())
-    tracker.wait()
+    end(tracker)
     assert written == [(0, 0)] and tracker.error is None
 
 
@@ -94,8 +93,7 @@ def test_tasks_that_end_within_a_round_cost_one_call_together(
     for trial in (*(make_trial(0, tasks=tasks) for tasks in (1, 2)), make_trial(1, tasks=0), make_trial(1, tasks=1)):
         tracker.note(trial)
         time.sleep(0.05)  # enough for a call of its own
-    tracker.end("FINISHED", Conclusion())
-    tracker.wait()
+    end(tracker)
     assert written == [(0, 0), (0, 2), (1, 1)] and tracker.error is None
 
 
@@ -107,8 +105,7 @@ def test_a_round_comes_while_the_run_goes_on(
     for tasks in (0, 1, 2):
         tracker.note(make_trial(0, tasks=tasks))
         wait_until(lambda tasks=tasks: (0, tasks) in written, 60, f"task {tasks} in MLflow")  # type: ignore[misc]
-    tracker.end("FINISHED", Conclusion())
-    tracker.wait()
+    end(tracker)
     assert written == [(0, 0), (0, 1), (0, 2)]
 
 
@@ -176,8 +173,7 @@ class TestTracker:
         for number in (0, 1):
             tracker.trials.put(make_trial(number, tasks=1))
             tracker._noted.add(number)
-        tracker.end("FINISHED", Conclusion())
-        tracker.wait()
+        end(tracker)
         assert written == [0, 1, 0, 1, 0, 1] and tracker.error is None
 
     def test_what_changes_while_the_last_changes_are_written_is_written_too(
@@ -199,8 +195,7 @@ class TestTracker:
         monkeypatch.setattr(writer_module, "MlflowRun", lambda *_: run)
         monkeypatch.setattr(tracker, "_pause", lambda: None)
         note(0)
-        tracker.end("FINISHED", Conclusion())
-        tracker.wait()
+        end(tracker)
         assert written == [0, 1, "end"]
 
     def test_nothing_but_a_change_or_a_server_that_is_back_is_progress(
@@ -262,8 +257,7 @@ class TestTracker:
         )
         monkeypatch.setattr(writer_module, "MlflowRun", lambda *_: slow)
         tracker.note(make_trial(0))
-        tracker.end("FINISHED", Conclusion())
-        tracker.wait()
+        end(tracker)
         assert concluded == ["FINISHED"] and tracker.error is None
 
     def test_the_end_of_a_run_waits_no_longer_than_it_may(

@@ -16,7 +16,7 @@ from tausearch.api import SearchRequest, plan_search, sync_run
 from tausearch.runs import Record, SearchSpec, Storage, read_spec
 from tausearch.tracking import MlflowCallback, checked_uri, mlflow_process, mlflow_store, reason, secrets
 from tausearch.tracking.mlflow_process import MlflowProcess
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.runs.trials import make_trial, search_spec
 from trainables.errors import InputError
 
@@ -192,9 +192,7 @@ def test_what_is_refused_does_not_show_it(uri: str) -> None:
 
 
 @pytest.mark.usefixtures("no_insight")
-def test_nothing_that_a_run_leaves_has_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_that_a_run_leaves_has_it(tmp_path: Path, ask: Ask) -> None:
     uri = next(iter(URIS))
     plan = plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path / "p", tracking_uri=uri))
     assert plan.spec.tracking_uri == URIS[uri] and "s3cr" not in plan.spec.model_dump_json()
@@ -205,9 +203,7 @@ def test_nothing_that_a_run_leaves_has_it(
     Record(directory.record).write(make_trial(0, value=70.0))
     with pytest.raises(InputError, match="no server answers there") as error:
         sync_run(storage, directory, uri)
-    code, out, err = run(
-        ["runs", "sync", "s", "--storage", str(storage.root), "--tracking-uri", uri], capsys, monkeypatch
-    )
+    code, out, err = ask("runs", "sync", "s", "--storage", str(storage.root), "--tracking-uri", uri)
     assert code == 2 and "s3cr" not in out + err + str(error.value)
     own = f"sqlite:///{tmp_path}/own.db?password={SECRET}"
     assert sync_run(storage, directory, own).tracking_uri == f"sqlite:///{tmp_path}/own.db"

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training, resume
 from tausearch.studies import unsearched_best_file
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.methods.small_digits import ITA, small_digits
 from trainables.backbones import Backbone, InputSpec, OwnBackbone
 from trainables.backbones.initial_head import head_rows
@@ -109,17 +109,12 @@ def test_embeddings_of_another_size_go_through_the_projection_of_the_pre_trainin
     ],
 )
 def test_what_is_wrong_is_one_line(
-    content: dict[str, Tensor] | None,
-    method: str,
-    said: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    content: dict[str, Tensor] | None, method: str, said: str, tmp_path: Path, ask: Ask
 ) -> None:
     file = tmp_path / "file.safetensors"
     file.write_text("no") if content is None else save_file(content, file)
-    words = ["search", "digits", method, "--initial-head", str(file), "--storage", str(tmp_path / "runs")]
-    code, out, err = run(words, capsys, monkeypatch)
+    words = ("search", "digits", method, "--initial-head", str(file), "--storage", str(tmp_path / "runs"))
+    code, out, err = ask(*words)
     assert (code, out, err.count("\n")) == (2, "", 1) and said in err, err
     assert not (tmp_path / "runs").exists()
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_line import run
+from tests.support.command_line import Ask
 from tests.support.packages import install
 from trainables import user_code
 from trainables.backbones import Backbone
@@ -91,13 +91,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_what_is_wrong_with_it(
-    kind: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_wrong_with_it(kind: str, folder: Path, ask: Ask) -> None:
     old, new, message = BROKEN[kind]
     assert old in GOOD
     (folder / f"own_{kind}.py").write_text(GOOD.replace(old, new))
-    code, out, err = run(["search", f"own_{kind}:OWN", "finetune", "--trials", "1"], capsys, monkeypatch)
+    code, out, err = ask("search", f"own_{kind}:OWN", "finetune", "--trials", "1")
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert re.search(message, err) and f"own_{kind}:OWN" in err or kind == "backbone", err
     assert not (folder / "tausearch-runs").exists()
@@ -114,7 +112,7 @@ def test_a_whole_one_is_taken(folder: Path) -> None:
 
 
 def test_a_package_brings_a_benchmark_but_not_under_a_name_of_ours(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(folder)
     names = ("brought", "broken", "digits", "cifar100")
@@ -128,7 +126,7 @@ def test_a_package_brings_a_benchmark_but_not_under_a_name_of_ours(
         "cifar100": claim,
         "broken": "of package 'pack': 'load' must be a BenchmarkSource, got function",
     }.items():
-        code, out, err = run(["search", name, "finetune"], capsys, monkeypatch)
+        code, out, err = ask("search", name, "finetune")
         assert (code, out, err.count("\n")) == (2, "", 1) and fault in err, err
     sys.modules.pop("own_brought", None)
 

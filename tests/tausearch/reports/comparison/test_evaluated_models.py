@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +16,10 @@ from tausearch.models.evaluation_results import EvaluatedSeed
 from tausearch.reports import paper_results, read_final_runs
 from tausearch.reports.comparison.ablation_tables import ablations
 from tausearch.runs import Storage
-from tests.support.command_line import run
+from tests.support.command_line import Command
 from tests.support.runs.final_runs import make_final_run
+
+Shown = Callable[..., str]
 
 
 def evaluated(
@@ -41,22 +44,23 @@ def evaluated(
     result.save(storage.run(name))
 
 
-def shown(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
-) -> str:
-    code, out, err = run(["compare", *arguments, "--storage", str(storage.root)], capsys, monkeypatch)
-    assert code == 0, err
-    return out
+@pytest.fixture
+def compare(command: Command, storage: Storage) -> Command:
+    return lambda *words, code=0: command("compare", *words, "--storage", storage.root, code=code)
 
 
-def test_evaluations_beside_the_papers_tables(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def shown(compare: Command) -> Shown:
+    """What `compare --composition` prints."""
+    return lambda *words: compare("--composition", *words)[0]
+
+
+def test_evaluations_beside_the_papers_tables(storage: Storage, shown: Shown, compare: Command) -> None:
     evaluated(storage, "mine")
     evaluated(storage, "other", method="iel-lora", protocol={"epochs": 3})
     evaluated(storage, "bare", overrides={"regularise": "none"})
     make_final_run(storage, "not-evaluated", [80.0], method="iel-lora")
-    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--format", "json"))["rows"]
+    rows = json.loads(shown("--format", "json"))["rows"]
     found = {(row["method"], row["ours"]["run"] if row["ours"] else None): row for row in rows}
     assert set(found) == {
         ("ita-lora", "mine"),
@@ -77,61 +81,55 @@ def test_evaluations_beside_the_papers_tables(
     assert found["iel-lora", "other"]["departures"] == ["epochs 3, the paper's 20"]
     (damaged,) = storage.run("other").compositions.iterdir()
     damaged.write_text("{")
-    code, out, err = run(["compare", "--composition", "--storage", str(storage.root)], capsys, monkeypatch)
-    assert code == 0 and "mine" in out and "bare" in out and str(damaged) in err
+    out, err = compare("--composition")
+    assert "mine" in out and "bare" in out and str(damaged) in err
 
 
 def test_a_run_that_was_renamed_has_its_new_name_and_one_that_got_the_old_name_has_no_results(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    storage: Storage, shown: Shown
 ) -> None:
     evaluated(storage, "mine")
     rename_run(storage, "mine", "theirs")
     make_final_run(storage, "mine", [30.0], benchmark="cifar100")
     for form in ("json", "csv", "markdown"):
-        out = shown(storage, capsys, monkeypatch, "--composition", "--format", form)
+        out = shown("--format", form)
         assert "theirs" in out and "mine" not in out, out
 
 
-def test_a_run_of_which_some_seeds_were_evaluated_says_how_many(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_of_which_some_seeds_were_evaluated_says_how_many(storage: Storage, shown: Shown) -> None:
     evaluated(storage, "whole")
     evaluated(storage, "part", trained=2, method="iel-lora")
     for form in ("text", "markdown", "latex"):
-        out = shown(storage, capsys, monkeypatch, "--composition", "--format", form)
+        out = shown("--format", form)
         assert "part (1 of 2 seeds)" in out and "whole (" not in out, out
-    rows = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv"))))
+    rows = list(csv.DictReader(io.StringIO(shown("--format", "csv"))))
     assert {(row["whose"], row["seeds"]) for row in rows} == {("ours", "1"), ("paper", "")}
 
 
 def test_csv_has_the_same_columns_where_all_tasks_are_kept_and_titles_tell_folders_apart(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    storage: Storage, shown: Shown
 ) -> None:
     headers = []
     for name, kept in (("all", (1, 2, 3, 4)), ("some", (1, 2, 4))):
         evaluated(storage, name, benchmark=f"folder:/{name}/birds", kept=kept)
-        headers.append(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv").splitlines()[0])
+        headers.append(shown("--format", "csv").splitlines()[0])
     assert headers[0] == headers[1] and ",specialisation_target,specialisation_target_gain," in headers[0]
-    latex = shown(storage, capsys, monkeypatch, "--composition", "--format", "latex")
+    latex = shown("--format", "latex")
     assert all(rf"\caption{{folder:/{name}/birds: spec" in latex for name in ("all", "some"))
 
 
-def test_the_method_as_it_is_comes_before_its_other_settings(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_method_as_it_is_comes_before_its_other_settings(storage: Storage, shown: Shown) -> None:
     evaluated(storage, "two", overrides={"regularise": "none", "lr": 0.5})
     evaluated(storage, "first", method="iel-lora", overrides={"regularise": "none", "lr": 0.5})
     evaluated(storage, "one", overrides={"regularise": "none"})
     evaluated(storage, "plain")
-    rows = json.loads(shown(storage, capsys, monkeypatch, "--composition", "--format", "json"))["rows"]
+    rows = json.loads(shown("--format", "json"))["rows"]
     assert [row["ours"]["run"] for row in rows if row["ours"]] == ["first", "plain", "one", "two"]
 
 
-def test_every_form_of_the_evaluations(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_form_of_the_evaluations(storage: Storage, shown: Shown) -> None:
     evaluated(storage, "mine")
-    records = list(csv.DictReader(io.StringIO(shown(storage, capsys, monkeypatch, "--composition", "--format", "csv"))))
+    records = list(csv.DictReader(io.StringIO(shown("--format", "csv"))))
     ours = {record["reading"]: record for record in records if record["whose"] == "ours"}
     assert set(ours) == set(UNLEARNING_MODES) and float(ours["drop"]["unlearning_target_gain"]) == -40.0
     assert ours["drop"]["unlearning_target_gain_std"] == ""  # of one seed
@@ -139,9 +137,9 @@ def test_every_form_of_the_evaluations(
     assert float(paper["specialisation_target"]) == 92.80
     latex, markdown = "ita-lora & ours, subtract", "| ita-lora | ours, subtract | 83.00 |"
     for form, sign in (("markdown", markdown), ("latex", latex)):
-        text = shown(storage, capsys, monkeypatch, "--composition", "--format", form)
+        text = shown("--format", form)
         assert sign in text and "see the page" in text
-    lines = shown(storage, capsys, monkeypatch, "--composition", "--format", "markdown").splitlines()
+    lines = shown("--format", "markdown").splitlines()
     rows = [line for line in lines if line.startswith("|")][2:6]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     assert [(row[0], row[1], row[2] != "", row[-1]) for row in cells] == [
@@ -152,10 +150,10 @@ def test_every_form_of_the_evaluations(
     assert cells[0][-5:-1] == ["20.00", "-60.00", "71.00", "-9.00"]  # the task that is taken out, and the rest
     theirs = paper_results().composition["cifar100"]["ita-lora"].unlearning
     assert [float(cell) for cell in cells[-1][-5:-1]] == list(theirs.model_dump().values())
-    table = shown(storage, capsys, monkeypatch, "--composition", "cub200")
+    table = shown("cub200")
     assert "ours" not in table and "68.19" in table
     evaluated(storage, "second", benchmark="cub200")
-    text = shown(storage, capsys, monkeypatch, "--composition", "--format", "markdown")
+    text = shown("--format", "markdown")
     first, second = text.split("cub200: specialisation")
     assert ("mine" in first, "second" in first, "mine" in second, "second" in second) == (True, False, False, True)
 
@@ -176,21 +174,16 @@ def test_ablations_stand_on_one_line(storage: Storage) -> None:
     assert row.paper == {"all": 89.96, "head": 90.03, "none": 66.58}
 
 
-def test_nothing_to_show_says_how_to_make_it(
-    storage: Storage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "no final runs in" in shown(storage, capsys, monkeypatch, "--composition")
-    assert "| ita-lora |  | 86.60 ± 0.40 |" in shown(
-        storage, capsys, monkeypatch, "mit67", "--format", "markdown"
-    )  # the paper's
+def test_nothing_to_show_says_how_to_make_it(storage: Storage, shown: Shown, compare: Command) -> None:
+    assert "no final runs in" in shown()
+    assert "| ita-lora |  | 86.60 ± 0.40 |" in compare("mit67", "--format", "markdown")[0]  # the paper's
     make_final_run(storage, "alone", [50.0], benchmark="digits", method="finetune")
-    lacking = shown(storage, capsys, monkeypatch, "--composition")
+    lacking = shown()
     assert "no final run has been evaluated so; do it with:" in lacking
     assert f"evaluate RUN --storage {storage.root}" in lacking
-    assert "--set regularise=none" in shown(storage, capsys, monkeypatch, "--ablation")
+    assert "--set regularise=none" in compare("--ablation")[0]
     for options, words in (
         (["--ablation", "--transfer"], "--transfer and --ablation: choose one of them"),
         (["--composition", "--figure", "a.png"], "so it does not go with --composition"),
     ):
-        code, _, err = run(["compare", *options, "--storage", str(storage.root)], capsys, monkeypatch)
-        assert code == 2 and words in err
+        assert words in compare(*options, code=2)[1]
