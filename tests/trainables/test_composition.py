@@ -121,6 +121,10 @@ def test_an_adapter_is_read_back_or_refused(tmp_path: Path) -> None:
     for wrong, fault in (
         ({**tensors, "more": torch.zeros(1)}, "'more' is not a part of it"),
         ({**tensors, first: tensors[first][1:]}, r"'blocks.0.attn.qkv.weight' has the factors \(5, 8\) and \(24, 6\)"),
+        (
+            {**tensors, first: tensors[first][:, 1:].clone()},
+            r"'blocks.0.attn.qkv.weight' has the factors \(6, 7\) and \(24, 6\)",
+        ),
         ({name: value for name, value in tensors.items() if name != first}, r"has the factors \(0,\) and"),
     ):
         save_file(wrong, path)

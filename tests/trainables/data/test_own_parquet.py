@@ -15,7 +15,7 @@ from tests.trainables.data.own_data import CLASSES, content, dataset, images, li
 from trainables.data import BenchmarkRef, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import encode_png
-from trainables.data.disk.parquet import parquet_images
+from trainables.data.disk.parquet import label_names, parquet_images
 from trainables.data.disk.parquet_layout import find_in
 from trainables.data.disk.passes import stored
 from trainables.data.splits import SPLIT_NAMES
@@ -142,6 +142,14 @@ def test_a_file_without_rows_has_no_image_of_its_classes(tmp_path: Path) -> None
     parquet(tmp_path / "all.parquet", [], list(CLASSES))
     with pytest.raises(InputError, match="class 'bat' has no image in the train part"):
         get_source(f"parquet:{tmp_path}?tasks=2").load("train")
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"info": []}', '{"info": {"features": {"label": {"names": null}}}}', "[" * 100_000]
+)
+def test_metadata_of_another_form_name_no_class(text: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"label": [0]}).replace_schema_metadata({"huggingface": text}), tmp_path / "x.parquet")
+    assert label_names(str(tmp_path / "x.parquet"), "label") is None
 
 
 def test_the_column_of_labels_can_be_chosen(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.disk.tree import DiskFile, Tree
 from trainables.data.published.caltech256 import find as find_caltech
-from trainables.data.published.publication import Expected
+from trainables.data.published.publication import Expected, _names_by_label
 from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
@@ -274,6 +274,13 @@ def test_a_copy_that_is_not_whole_is_refused(copies: dict[str, Path]) -> None:
         dataset.require_usable(["train"], silent)  # a search, too, though it reads one part
     with pytest.raises(InputError, match="images of both parts: expected 1500, got 1536"):
         replace(dataset, expected=Expected(256, total=1500)).require_usable(["train"], silent)
+
+
+def test_labels_have_no_gap_and_one_name_each() -> None:
+    assert _names_by_label([1, 0, 1], ["b", "a", "b"], "x") == ("a", "b")
+    for labels, said in (([0, 2, 2], "labels must be 0 to 1 without a gap, has 2"), ([0, 1, 0], "label 0 stands for")):
+        with pytest.raises(InputError, match=f"x: {said}"):
+            _names_by_label(labels, ["a", "b", "b"], "x")
 
 
 def test_missing_things_are_named(copies: dict[str, Path], tmp_path: Path) -> None:
