@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -65,7 +64,7 @@ def _conclude_final(spec: FinalSpec, directory: RunDirectory, trials: list[Trial
         return Conclusion(files=(directory.spec_file,))
     summary = runs.write_results(spec, directory, trials)
     describe_run(directory)
-    figures = _draw_figures(directory, partial(draw_final, spec, trials, directory.figures))
+    figures = _draw_figures(spec, partial(draw_final, spec, trials, directory.figures))
     metrics = {f"{name}/mean": part["mean"] for name, part in summary.items()}
     metrics |= {f"{name}/std": part["std"] for name, part in summary.items() if part["std"] is not None}
     files = (directory.spec_file, directory.results_file, *figures)
@@ -113,13 +112,12 @@ def _analyse_search(
     metrics |= {f"rank_correlation/task_{k}": value for k, value in correlations.items()}
     chosen = None if best is None or best.selection is None else best.selection.trial
     draw = partial(draw_search, spec, trials, importances, correlations, directory.figures, chosen)
-    return metrics, _draw_figures(directory, draw)
+    return metrics, _draw_figures(spec, draw)
 
 
-def _draw_figures(directory: RunDirectory, draw: Callable[[], list[Path]]) -> list[Path]:
+def _draw_figures(spec: AnySpec, draw: Callable[[], list[Path]]) -> list[Path]:
     try:
         return draw()
     except OSError as error:  # a full disk must not cost the best file or the results
-        _log.warning("figures of %s cannot be written (%s)", directory.name, error)
-        shutil.rmtree(directory.figures, ignore_errors=True)  # some lack, or are of fewer trials
+        _log.warning("figures of %s cannot be written (%s)", spec.name, error)
         return []

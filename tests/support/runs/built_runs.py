@@ -89,10 +89,7 @@ def finish(spec: SearchSpec, directory: RunDirectory, trials: Sequence[TrialSumm
     record = Record(directory.record, metric_names=spec.metrics, tasks=tasks)
     for trial in trials:
         record.write(trial)
-    with (
-        patch("tausearch.presentation.figures.final.save", _unsaved),
-        patch("tausearch.presentation.figures.search.save", _unsaved),
-    ):
+    with patch("tausearch.presentation.figures.style.save", _unsaved):
         conclude(spec, directory, list(trials))
 
 

@@ -97,7 +97,6 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
 ) -> None:
     """A re-evaluation may choose another trial than the one with the highest value."""
     drawn["figures"] = figures
-    directory.figures.mkdir()  # with the first of them, or those of fewer trials
     again = SimpleNamespace(value=71.0, error=None, ahead=0.5, ahead_error=0.25, objectives={"seconds": 9.0})
     gain = SimpleNamespace(points=1.5, error=0.5)
     about = {"metric": "val/final_accuracy", "objectives": {"seconds": 8.0}, "gain": gain}
@@ -111,7 +110,6 @@ def test_mlflow_gets_the_chosen_trial_and_what_there_is_of_figures(
     assert found.metrics == INSIGHT | reevaluated | gained | {"reevaluated/seconds": 9.0, "best/seconds": 8.0}
     pictures = figures if isinstance(figures, list) else []
     assert found.files == (directory.spec_file, directory.best_file, *pictures)
-    assert directory.figures.exists() == bool(pictures)
 
 
 def test_mlflow_gets_the_best_file_of_each_point_of_a_front(

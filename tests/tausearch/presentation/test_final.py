@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from tausearch.presentation import Line, Panel, draw_final, draw_panels, mean_rows, save
-from tausearch.presentation.figures import final as final_figures
+from tausearch.presentation.figures import style
 from tausearch.presentation.figures.final import _over_tasks
 from tausearch.presentation.figures.style import run_caption
 from tausearch.runs import FinalSpec, SearchSpec, correlation_interval
@@ -35,7 +35,7 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(
     final: FinalSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []
-    monkeypatch.setattr(final_figures, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
+    monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure) or save(figure, path))
     trials = [make_trial(0), make_trial(1), make_trial(2, tasks=1, status="failed")]
     for trial, rows in zip(trials, (rows_of(90, 80, 70), rows_of(94, 84, 60), rows_of(1)), strict=True):
         trial.rows[:] = rows
@@ -45,12 +45,33 @@ def test_a_final_run_leaves_accuracy_over_tasks_and_its_matrix(
     assert [file.name for file in files] == ["accuracy.png", "accuracy_matrix.png"]
     assert drawn[0].axes[0].get_title().endswith(" (test split), 2 seeds")  # of those that finished
     orders = final.protocol.model_copy(update={"class_orders": (0, 1)})
-    monkeypatch.setattr(final_figures, "save", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
     draw_final(final.model_copy(update={"protocol": orders}), trials, tmp_path)
     assert drawn[2].axes[0].get_title().endswith(" (test split), 2 trials")  # a seed in each of two orders
     for file in files:
         assert Image.open(file).width > 300 and file.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     assert draw_final(final, trials[2:], tmp_path / "none") == [] and not (tmp_path / "none").exists()
+
+
+def test_figures_that_cannot_be_written_leave_none_but_those_of_others(
+    final: FinalSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, trial, write = tmp_path / "run" / "figures", make_trial(0), style.write_picture
+    trial.status, trial.rows = "complete", rows_of(90, 80, 70)
+
+    def full(figure: Figure, path: Path, **metadata: None) -> None:
+        if path.name == "accuracy_matrix.pdf":
+            raise OSError("no space")
+        write(figure, path, **metadata)
+
+    for others in ([], ["risk.png"]):
+        draw_final(final, [trial], folder)  # of fewer trials
+        for name in others:
+            (folder / name).touch()  # by the command `figures`
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
+            patch.setattr(style, "write_picture", full)
+            draw_final(final, [trial], folder)
+        assert folder.exists() == bool(others) and [each.name for each in folder.glob("*")] == others
 
 
 def test_the_tasks_have_names_where_there_is_room(final: FinalSpec) -> None:

@@ -25,7 +25,7 @@ from tausearch.presentation import (
     draw_predictions,
     save,
 )
-from tausearch.presentation.figures import composition, fonts, predictions, search
+from tausearch.presentation.figures import composition, fonts, predictions, search, style
 from tausearch.presentation.figures.confusion import confusion_figure
 from tausearch.presentation.figures.search import draw_figure, draw_search
 from tausearch.runs import SearchSpec
@@ -299,7 +299,7 @@ class TestSearch:
         self, spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         titles = []
-        monkeypatch.setattr(search, "save", lambda figure, path: titles.append(figure.get_suptitle()) or path)
+        monkeypatch.setattr(style, "save", lambda figure, path: titles.append(figure.get_suptitle()) or path)
         files = draw_search(spec, [make_trial(0, value=70.0)], {}, {}, tmp_path / "new")
         assert [file.name for file in files] == ["history.png", "slices.png"] and (tmp_path / "new").is_dir()
         assert titles[0].startswith("History: ita-lora on digits, digits-ita-lora-1 (val split)")

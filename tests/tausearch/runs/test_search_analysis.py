@@ -162,7 +162,7 @@ def test_the_chosen_trial_has_its_accuracy_matrix(
 ) -> None:
     drawn: dict[str, Figure] = {}
     monkeypatch.setattr(
-        "tausearch.presentation.figures.search.save", lambda figure, path: drawn.update({path.name: figure})
+        "tausearch.presentation.figures.style.save", lambda figure, path: drawn.update({path.name: figure})
     )
     draw_search(spec, search_of([90, 80, 70], [10, 20, 30]), {}, {}, tmp_path, chosen=1)
     (title,) = drawn["accuracy_matrix.png"].texts

@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from checked_input.names import counted
 from tausearch.presentation.figures.matrix import MOST_NAMED, accuracy_matrix_figure
-from tausearch.presentation.figures.style import one_pair_of_axes, plain, run_caption, save
+from tausearch.presentation.figures.style import one_pair_of_axes, plain, run_caption, save_all
 from tausearch.presentation.run_tables import mean_rows
 from tausearch.runs import RunSpec, TrialSummary
 
@@ -21,12 +21,11 @@ def draw_final(spec: RunSpec, trials: Sequence[TrialSummary], folder: Path) -> l
     finished = [trial for trial in trials if trial.status == "complete" and trial.rows]
     if not finished:
         return []
-    folder.mkdir(parents=True, exist_ok=True)
     count = counted(len(finished), spec.trial_noun)
     labels = [task.label for task in spec.tasks]
     matrix = accuracy_matrix_figure(mean_rows(finished), spec.metrics, f"{run_caption(spec)}: mean of {count}", labels)
     over_tasks = _over_tasks(spec, finished, f"{run_caption(spec)}, {count}")
-    return [save(over_tasks, folder / "accuracy.png"), save(matrix, folder / "accuracy_matrix.png")]
+    return save_all({"accuracy": over_tasks, "accuracy_matrix": matrix}, folder)
 
 
 def _over_tasks(spec: RunSpec, finished: Sequence[TrialSummary], title: str) -> Figure:

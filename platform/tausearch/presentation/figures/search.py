@@ -25,7 +25,7 @@ from tausearch.presentation.figures.style import (
     new_figure,
     plain,
     run_caption,
-    save,
+    save_all,
 )
 from tausearch.presentation.plots import SCALE, TICKS, Axis, Plot, Series
 from tausearch.presentation.search_plots import SearchPlots
@@ -67,8 +67,7 @@ def draw_search(
     figures = {name: draw_figure(plot, run_caption(spec)) for name, plot in named.items() if plot}
     for trial in (each for each in trials if each.number == chosen):
         figures["accuracy_matrix"] = _matrix(spec, trial)
-    folder.mkdir(parents=True, exist_ok=True)
-    return [save(figure, folder / f"{name}.png") for name, figure in figures.items()]
+    return save_all(figures, folder)
 
 
 def _matrix(spec: SearchSpec, trial: TrialSummary) -> Figure:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -107,3 +108,18 @@ def save(figure: Figure, path: Path) -> Path:
     if path.suffix == ".png":
         write_picture(figure, path.with_suffix(".pdf"), CreationDate=None)  # the same figure, the same file
     return path
+
+
+def save_all(figures: Mapping[str, Figure], folder: Path) -> list[Path]:
+    """Return the PNG of each figure, by name, in a folder, which is made; an OSError leaves none, also of before."""
+    paths = [folder / f"{name}.png" for name in figures]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return [save(figure, path) for figure, path in zip(figures.values(), paths, strict=True)]
+    except OSError:
+        for path in paths:
+            path.unlink(missing_ok=True)
+            path.with_suffix(".pdf").unlink(missing_ok=True)
+        with suppress(OSError):  # `figures` writes into the folder, too
+            folder.rmdir()
+        raise
