@@ -114,7 +114,7 @@ def test_a_class_whose_name_is_not_utf_8_is_refused_where_classes_are_read(tmp_p
         with pytest.raises(InputError, match="the name of a class must be a line of printable characters, got '"):
             read()
     (tmp_path / os.fsdecode(b"\xff\xe9")).rename(tmp_path / "cat")
-    assert "b\u00e4t" in opened.listing().class_names
+    assert "b\u00e4t" in dataset(tmp_path).listing().class_names
 
 
 @pytest.mark.parametrize("name", ["b\u00a0t", "\u0645\u06cc\u200c\u0631\u0648\u062f", "\u732b\u3000\u72ac"])
