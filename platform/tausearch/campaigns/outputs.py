@@ -205,10 +205,10 @@ def _report_cell(storage: Storage, each: CellStatus) -> ReportCell:
 
 
 def _final_runs(storage: Storage, cells: Sequence[CellRuns]) -> list[FinalRunResults]:
-    """Return the final runs that have results, oldest first; unreadable runs are left out."""
+    """Return the final runs that have a finished seed, oldest first; unreadable runs are left out."""
     names = {cell.final for cell in cells}
-    ended = [run for run in storage.runs() if run.name in names and run.results_file.exists()]
-    found, _ = storage.read_each(read_final_run, among=ended)  # the status of a cell says what is wrong
+    begun = [run for run in storage.runs() if run.name in names]
+    found, _ = storage.read_each(read_final_run, among=begun)  # the status of a cell says what is wrong
     return [run for _, run in found if run is not None]
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, FiniteFloat
 from checked_input.names import counted
 from checked_input.text_files import one_line, read_json
 from tausearch.runs.directories import RunDirectory
+from tausearch.runs.record.record import Record
 from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.run import RunSpec
 from tausearch.runs.storage import replace_text, run_command
@@ -192,36 +193,38 @@ class _Results(BaseModel):
     seeds: list[_Seed]
 
 
-def read_scores(directory: RunDirectory) -> dict[str, Score]:
-    """Return metric to score of a final run; empty without results, an `InputError` if the file cannot be read."""
-    results = _read(directory)
-    return {} if results is None else results.summary
+def read_scores(spec: RunSpec, directory: RunDirectory) -> dict[str, Score]:
+    """Return metric to score over the finished seeds of a final run; an `InputError` if a file cannot be read."""
+    return _read(spec, directory).summary
 
 
 AccuracyOf = dict[tuple[int | None, int], float]
 """Class order, None for the benchmark's own, and seed to final accuracy, percent."""
 
 
-def read_accuracies(directory: RunDirectory) -> AccuracyOf:
+def read_accuracies(spec: RunSpec, directory: RunDirectory) -> AccuracyOf:
     """Return the final accuracy of each finished seed of a final run; see `read_scores`."""
-    results = _read(directory)
-    seeds = [] if results is None else results.seeds
     return {
         (each.class_order, each.seed): each.accuracy
-        for each in seeds
+        for each in _read(spec, directory).seeds
         if each.status == "complete" and each.accuracy is not None
     }
 
 
-def _read(directory: RunDirectory) -> _Results | None:
+def _read(spec: RunSpec, directory: RunDirectory) -> _Results:
+    """Return `results.json`, or before all seeds of `spec` have ended, the same of those that the record has."""
     sync = run_command("runs sync", directory.name, directory.path.parent)
     file, mend = directory.results_file, f"`{sync}` writes it again from the record"
     try:
         results = _Results.model_validate(read_json(file))
     except FileNotFoundError:
-        return None
+        results = None
     except ValueError as error:  # from pydantic or `read_json`
         raise InputError(f"results file {file}: cannot be read ({one_line(error)}); {mend}") from error
+    if results is None or len(results.seeds) < spec.trials:
+        trials = Record(directory.record).trials()
+        about = {"name": spec.name, "summary": summarise(trials), "seeds": [_plain(spec, trial) for trial in trials]}
+        return _Results.model_validate(about)
     if results.name != directory.name:
         raise InputError(f"results file {file}: belongs to run {results.name!r}; {mend}")
     return results

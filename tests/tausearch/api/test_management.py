@@ -490,7 +490,9 @@ class TestByName:
     def test_files_of_another_run_are_not_taken_for_its_own(self, storage: Storage, shown: Command) -> None:
         make_final_run(storage, "other-final", [70.0, 72.0], benchmark="digits")
         own, other = storage.run("final"), storage.run("other-final")
-        own.results_file.write_text(json.dumps({"name": "other-final", "summary": {}, "seeds": []}))
+        own.results_file.write_text(
+            json.dumps({"name": "other-final", "summary": {}, "seeds": [{"seed": 0, "status": "failed"}] * 2})
+        )
         _, err = shown("compare")
         assert "belongs to run 'other-final'" in err and f"`tausearch runs sync final --storage {storage.root}`" in err
         own.spec_file.write_bytes(other.spec_file.read_bytes())

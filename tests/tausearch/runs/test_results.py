@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tausearch.runs import Record, RunResult, Score, TrialSummary, open_storage, read_scores, write_results
+from tausearch.runs import (
+    Record,
+    RunResult,
+    Score,
+    TrialSummary,
+    open_storage,
+    read_accuracies,
+    read_scores,
+    write_results,
+)
 from tausearch.runs.results import summarise
 from tests.support.runs.final_runs import make_final_run
 from tests.support.runs.trials import make_trial
@@ -18,10 +27,10 @@ from trainables.errors import InputError
 
 def test_every_metric_of_a_final_run_reaches_record_and_results(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "runs", write=True)
-    make_final_run(storage, "new", [80.0, None, 82.0], pooled=[70.0, None, 73.0])
+    spec = make_final_run(storage, "new", [80.0, None, 82.0], pooled=[70.0, None, 73.0])
     content = json.loads(storage.run("new").results_file.read_text())
     assert [seed["test/pooled_accuracy"] for seed in content["seeds"]] == [70.0, None, 73.0]
-    scores = read_scores(storage.run("new"))
+    scores = read_scores(spec, storage.run("new"))
     assert {name: (score.mean, score.seeds) for name, score in scores.items()} == {
         "test/final_accuracy": (81.0, 2),
         "test/pooled_accuracy": (71.5, 2),
@@ -46,9 +55,9 @@ def test_results_say_what_was_trained_where_it_was_tuned_and_how_each_seed_ended
     assert json.loads(storage.run("new").results_file.read_text())["tuned_on"] is None
 
 
-def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: Path) -> None:
+def test_results_of_another_run_are_refused_and_missing_ones_are_those_of_the_record(tmp_path: Path) -> None:
     storage = open_storage(tmp_path / "runs", write=True)
-    make_final_run(storage, "new", [80.0])
+    spec = make_final_run(storage, "new", [80.0])
     directory = storage.run("new")
     text = directory.results_file.read_text()
     others = [(text.replace('"new"', f'"{name}"'), f"belongs to run '{name}'") for name in ("old", "ne")]
@@ -57,9 +66,19 @@ def test_results_of_another_run_are_refused_and_missing_ones_are_none(tmp_path: 
         with pytest.raises(
             InputError, match=f"{fault}.*; `tausearch runs sync new --storage {storage.root}` writes it"
         ):
-            read_scores(directory)
+            read_scores(spec, directory)
     directory.results_file.unlink()
-    assert read_scores(directory) == {}
+    assert read_scores(spec, directory)["test/final_accuracy"] == Score(80.0, None, 1)
+
+
+def test_a_run_that_gets_more_seeds_has_those_that_have_ended(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "runs", write=True)
+    spec = make_final_run(storage, "new", [80.0, 82.0, 90.0])
+    directory = storage.run("new")
+    write_results(spec, directory, Record(directory.record).trials()[:2])
+    more = spec.model_copy(update={"trials": 4, "seeds": (0, 1, 2, 3), "name": "renamed"})
+    assert read_scores(more, directory)["test/final_accuracy"] == Score(84.0, pytest.approx(28.0**0.5), 3)
+    assert read_accuracies(more, directory) == {(None, 0): 80.0, (None, 1): 82.0, (None, 2): 90.0}
 
 
 def test_a_result_has_a_row_for_each_trial_and_the_best_of_those_that_have_ended() -> None:

@@ -59,7 +59,7 @@ def show_differences(storage: Storage, names: Sequence[str], output_format: Outp
     runs = [_require_final(storage, name) for name in names]
     if len(names) < 2:
         raise InputError(f"compare {names[0]}: name another final run, too; the differences are from the first one")
-    found = differences(runs, [read_accuracies(storage.run(name)) for name in names])
+    found = differences(runs, [read_accuracies(run.spec, storage.run(run.spec.name)) for run in runs])
     rows = [_as_dict(each) for each in found]
     csv_rows = [{k: v for k, v in row.items() if k not in ("protocol", "hyperparameters")} for row in rows]
     notes = [

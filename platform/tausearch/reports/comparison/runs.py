@@ -140,7 +140,7 @@ def read_final_run(directory: RunDirectory) -> tuple[AnySpec, FinalRunResults | 
     spec = read_spec(directory)
     if spec.purpose == "search":
         return spec, None
-    scores = read_scores(directory)
+    scores = read_scores(spec, directory)
     accuracy = scores.get(TEST.final_accuracy)
     if accuracy is None:
         return spec, None

@@ -179,7 +179,7 @@ def _read_final(view: CellView, directory: RunDirectory) -> None:
     facts = _facts(status, directory) | _others(view.cell.others)
     shown = view.final = RunView(directory.name, facts, trials=_trials(status))
     with _noting(view.faults, str(directory.results_file)):
-        _add_scores(shown, status.spec, read_scores(directory))
+        _add_scores(shown, status.spec, read_scores(status.spec, directory))
     shown.tables.append(tables.trained_table(status.spec))
     finished = [trial for trial in status.trials if trial.status == "complete" and trial.rows]
     with _noting(view.faults, f"accuracies of {directory.name}"):

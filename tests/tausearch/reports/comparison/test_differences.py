@@ -23,7 +23,7 @@ from tests.support.runs.trials import search_spec
 def of(storage: Storage, *names: str) -> list[RunDifference]:
     """The differences of runs from the first one."""
     runs = [found for name in names if (found := read_final_run(storage.run(name))[1]) is not None]
-    return differences(runs, [read_accuracies(storage.run(name)) for name in names])
+    return differences(runs, [read_accuracies(run.spec, storage.run(run.spec.name)) for run in runs])
 
 
 def test_shared_seeds_are_paired(storage: Storage) -> None:
