@@ -26,6 +26,7 @@ from trainables.user_code import changed, digests_of
 
 EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 HEAD_FILE = "head.safetensors"
+_TAKEN = "another process has written into it; name another folder"
 
 
 def chosen_forms(forms: Sequence[str] | None, problems: Mapping[str, str]) -> tuple[ExportForm, ...]:
@@ -74,13 +75,15 @@ def export(
             if "vectors" in forms:
                 write_card(Path(unfinished, "vectors"), description)
             if not is_empty(folder):
-                raise InputError(f"--export {folder}: another process has written into it; name another folder")
+                raise InputError(f"--export {folder}: {_TAKEN}")
             for form in forms:
                 Path(unfinished, form).rename(folder / form)
         for left in folder.glob(f"{UNFINISHED}*"):  # of an export that was killed
             shutil.rmtree(left, ignore_errors=True)
     except OSError as error:
-        raise InputError(f"--export {folder}: cannot be written ({error.strerror})") from error
+        taken = folder.is_dir() and not is_empty(folder)  # the other has removed what this one wrote
+        why = _TAKEN if taken else f"cannot be written ({error.strerror})"
+        raise InputError(f"--export {folder}: {why}") from error
     finally:
         remove_empty(folder, before)
     return {form: str(folder / form) for form in forms}

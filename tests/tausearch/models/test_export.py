@@ -372,9 +372,20 @@ def test_of_two_exports_into_one_folder_the_first_to_end_is_whole_and_the_other_
         if not (folder / "timm").exists():
             export(folder, ("timm",), pools, composition(), lambda count: None)
 
-    with pytest.raises(InputError, match="--export .*/out: another process has written into it; name another folder"):
+    def write(form: str, target: Path, *_: object) -> None:
+        target.mkdir(parents=True)
+        slow.undo()
+        other(1)
+        (target / "weights").touch()  # the folder is gone
+
+    refused = "--export .*/out: another process has written into it; name another folder"
+    with pytest.raises(InputError, match=refused):
         export(folder, ("timm", "vectors"), pools, composition(), other)
     assert [path.name for path in folder.iterdir()] == ["timm"]
+    shutil.rmtree(folder / "timm")
+    with monkeypatch.context() as slow, pytest.raises(InputError, match=refused):
+        slow.setattr(exports, "_write", write)
+        export(folder, ("timm",), pools, composition(), lambda count: None)
     assert sorted(path.name for path in (folder / "timm").iterdir()) == ["seed_0", "seed_3"]
 
 
