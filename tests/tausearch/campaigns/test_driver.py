@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tausearch.campaigns import (
+    CampaignPlan,
     CampaignRequest,
     CampaignResult,
     CampaignStatus,
@@ -35,6 +36,11 @@ from trainables.errors import InputError
 from trainables.trial import TrialTrainable
 
 
+def standing(plan: CampaignPlan, *states: CellState) -> CampaignPlan:
+    rows = [replace(cell, status=CellStatus(cell.runs, state)) for cell, state in zip(plan.cells, states, strict=True)]
+    return replace(plan, rows=tuple(rows))
+
+
 def test_a_driver_needs_the_resources_of_each_kind_of_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "cpus_to_run_on", lambda: 8)
     monkeypatch.setattr(resources, "require_gpu", lambda wish: None)
@@ -52,9 +58,7 @@ def test_a_failed_cell_that_is_tried_again_has_processes_and_one_that_is_done_ha
 ) -> None:
     for place in (driver_module, concurrency):
         monkeypatch.setattr(place, "local_cpus", lambda: 8)
-    plan = planned(tmp_path)
-    rows = [replace(cell, status=CellStatus(cell.runs, state)) for cell, state in zip(plan.cells, states, strict=True)]
-    assert _driver(replace(plan, rows=tuple(rows)), TrialTrainable).processes == processes
+    assert _driver(standing(planned(tmp_path), *states), TrialTrainable).processes == processes
 
 
 def test_a_driver_needs_nothing_for_cells_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +98,7 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
         TABLE.replace("[finetune, ewc]", "[finetune, ewc, l2p, coda]") + "cells: [{method: coda, search: null}]\n",
     )
     plan = planned(tmp_path, TABLE.replace("trials: 2", "trials: 2, reevaluate: 1"))
-    for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
-        object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
+    plan = standing(plan, "done", "failed")
     for name in ("t-digits-l2p", "t-digits-l2p-final"):
         plan.storage.run(name).path.mkdir(parents=True)
         (plan.storage.run(name).path / "run.yaml").touch()
@@ -111,8 +114,7 @@ def test_the_first_lines_say_the_work_and_the_cells_that_are_left_alone(
 def test_a_cell_that_the_same_command_has_started_anew_is_said_to_go_on(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     plan = replace(plan, request=replace(plan.request, redo=[cell.title for cell in plan.cells]))
-    for cell, state in zip(plan.cells, ("stopped", "done"), strict=True):
-        object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
+    plan = standing(plan, "stopped", "done")
     _, *lines, _ = _headlines(plan)
     again = "it has ended; run the campaign once without --redo to start it anew again"
     assert lines == [
@@ -126,8 +128,7 @@ def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray_unless_a_run_is_
     left_to_conclude: bool, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, did = planned(tmp_path), list[str]()
-    for cell, state in zip(plan.cells, ("done", "failed"), strict=True):
-        object.__setattr__(cell, "status", CellStatus(cell.runs, cast(CellState, state)))
+    plan = standing(plan, "done", "failed")
     monkeypatch.setattr(RunQueue, "conclude_finished", lambda queue: left_to_conclude)
     for each in ("run", "conclude"):
         monkeypatch.setattr(Driver, each, lambda driver, queue, session, each=each: did.append(each))
@@ -137,9 +138,7 @@ def test_a_campaign_whose_cells_are_done_or_failed_needs_no_ray_unless_a_run_is_
 
 
 def test_all_callbacks_of_a_campaign_are_told_what_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, told = planned(tmp_path), list[str]()
-    for cell in plan.cells:
-        object.__setattr__(cell, "status", CellStatus(cell.runs, "done"))
+    plan, told = standing(planned(tmp_path), "done", "done"), list[str]()
     untracked = plan.cells[0].search.spec.model_copy(update={"tracking": ()})
 
     def conclude(driver: Driver, queue: RunQueue, session: object) -> None:

@@ -119,13 +119,9 @@ def planned_in_its_folder(tmp_path: Path) -> CampaignPlan:
     return plan
 
 
-def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = piloted(planned_in_its_folder(tmp_path))
-    assert estimate(planned(tmp_path))[0].source == ("pilot",)
-    changed = TABLE.replace("algorithm: random", "algorithm: random, epochs: 2")
-    assert estimate(planned(tmp_path, changed))[0].seconds is None
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The cells that are piloted; each trial takes a second."""
     asked: list[str] = []
 
     def pilot(cell: CellPlan) -> PilotMeasurement:
@@ -133,6 +129,14 @@ def test_a_pilot_of_other_options_says_nothing_and_is_run_again(
         return PilotMeasurement(SecondsPerTrial(1.0), 1, "")
 
     monkeypatch.setattr(estimates, "_pilot", pilot)
+    return asked
+
+
+def test_a_pilot_of_other_options_says_nothing_and_is_run_again(tmp_path: Path, asked: list[str]) -> None:
+    plan = piloted(planned_in_its_folder(tmp_path))
+    assert estimate(planned(tmp_path))[0].source == ("pilot",)
+    changed = TABLE.replace("algorithm: random", "algorithm: random, epochs: 2")
+    assert estimate(planned(tmp_path, changed))[0].seconds is None
     run_pilots(planned(tmp_path))
     assert asked == ["digits/finetune", "digits/joint"]
     assert list(pilots_of(plan.directory)) == ["digits/ita-lora", *asked]
@@ -268,16 +272,11 @@ def first_on_gpu(plan: CampaignPlan, share: float = 1.0) -> CampaignPlan:
     return replace(plan, rows=(replace(first, search=replace(first.search, spec=on_gpu)), *plan.cells[1:]))
 
 
-def test_pilots_need_no_gpu_for_a_cell_that_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def pilot(cell: CellPlan) -> PilotMeasurement:
-        asked.append(cell.title)
-        return PilotMeasurement(SecondsPerTrial(1.0), 1, "")
-
+def test_pilots_need_no_gpu_for_a_cell_that_is_measured(
+    tmp_path: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(estimates, "gpus_here", lambda: 0)
     monkeypatch.setattr(estimates, "estimate", lambda _: [estimates.Estimate(each) for each in (100.0, None, None)])
-    monkeypatch.setattr(estimates, "_pilot", pilot)
     run_pilots(first_on_gpu(planned(tmp_path)))
     assert asked == ["digits/finetune", "digits/joint"]
 

@@ -448,7 +448,7 @@ def test_a_report_says_why_a_cell_failed(storage: Storage) -> None:
     page = write_campaign_report(storage, status).read_text(encoding="utf-8")
     reasons = [each.reason for each in status.cells]
     assert status.cells[0].state == "failed" and reasons[1:] == [None, None]
-    assert str(reasons[0]) in html.unescape(page) and ">waiting</span>" in page
+    assert "run.yaml" in str(reasons[0]) and str(reasons[0]) in html.unescape(page) and ">waiting</span>" in page
     assert '<a href="#cell-1">failed</a>' in page  # the table has no room for the reason
 
 

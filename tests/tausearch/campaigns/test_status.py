@@ -236,13 +236,6 @@ def test_a_search_that_was_extended_by_hand_is_kept_with_its_trials_in_the_file(
     assert (anew.runs.final, anew.next) == ("t-digits-ita-lora-final-1", "go on")
 
 
-def test_a_cell_whose_run_cannot_be_read_has_failed_and_says_why(tmp_path: Path) -> None:
-    plan = started(tmp_path)
-    plan.cells[0].search.directory.spec_file.write_text("{")
-    first = status_of(plan).cells[0]
-    assert first.state == "failed" and "run.yaml" in str(first.reason)
-
-
 def test_a_record_that_must_not_be_read_keeps_no_other_cell_from_view_but_lets_nothing_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,11 +111,6 @@ def test_bad_input(command: str, message: str, tmp_path: Path, ask: Ask, monkeyp
     assert [path.name for path in (tmp_path / "tausearch-runs").iterdir()] == ["taken"]
 
 
-@pytest.mark.parametrize("command", ["search", "serach", "search digits ita-lora --trails 3"])
-def test_usage_errors(command: str, ask: Ask) -> None:
-    assert ask(*command.split())[0] == 2
-
-
 def test_spaces_prints_what_a_search_uses(ask: Ask) -> None:
     code, out, _ = ask("list", "spaces", "ita-lora", "--set", "lr=0.001", "--format", "json")
     content = json.loads(out)
@@ -198,11 +193,6 @@ def test_what_follows_a_list_may_be_an_argument_and_no_further_value(given: str,
     require_commas(given.split())
     with pytest.raises(InputError, match="with commas"):
         require_commas(refused.split())
-
-
-def test_the_command_is_installed() -> None:
-    done = subprocess.run([sys.executable, "-m", "tausearch", "--help"], capture_output=True, text=True, check=True)
-    assert "search" in done.stdout
 
 
 def test_without_arguments_it_says_what_to_do_first(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,9 @@ def test_latex_sets_a_single_letter_of_another_script_and_keeps_words_apart_at_a
     assert text.count(r"\providecommand{\beyondlatin}") == 1
 
 
-@pytest.mark.parametrize("name", ["__init__", "a*b* c", "[l](u)", "x\\|y", "`c`", "val/final_accuracy", "[0.1, 0.2]"])
+@pytest.mark.parametrize(
+    "name", ["__init__", "a*b* c", "[l](u)", "x\\|y", "`c`", "val/final_accuracy", "[0.1, 0.2]", "<b>"]
+)
 def test_a_name_is_no_markdown(name: str) -> None:
     page = MarkdownIt().enable("table").render(as_markdown([Table("t", [Column("a")], [(name,)])]))
     assert f"<td>{html.escape(name, quote=False)}</td>" in page
@@ -151,12 +153,12 @@ def test_a_name_is_one_line_of_a_table_and_as_it_is_in_csv() -> None:
 
 def test_records_become_columns_in_the_order_of_their_first_appearance() -> None:
     first = {"run": "a", "settings": {"lr": 0.1, "k": 2}, "ours": {"mean": 1.23456789, "std": None}}
-    second = {"notes": ["x", "y"], "run": "=1+1", "settings": {}}
+    second = {"notes": ["x", "y"], "run": "=1+1", "settings": {}, "number": -0.5, "other": "+1", "at": "@x"}
     rows = list(csv.reader(io.StringIO(as_csv(rows_as_table([first, second])))))
     assert rows == [
-        ["run", "settings", "ours_mean", "ours_std", "notes"],
-        ["a", "lr=0.1; k=2", "1.23456789", "", ""],
-        ["'=1+1", "", "", "", "x; y"],
+        ["run", "settings", "ours_mean", "ours_std", "notes", "number", "other", "at"],
+        ["a", "lr=0.1; k=2", "1.23456789", "", "", "", "", ""],
+        ["'=1+1", "", "", "", "x; y", "-0.5", "'+1", "'@x"],
     ]
 
 

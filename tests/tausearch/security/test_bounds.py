@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 from tests.tausearch.security.conftest import Refused
 from trainables.data import get_source
@@ -36,13 +35,6 @@ def test_a_sparse_file_is_not_read(exported: Path, refused: Refused, tmp_path: P
     with little_memory(500 * MEGABYTE):
         err = refused("predict", str(exported / "timm"), "huge.png")
     assert "has 3,221,225,472 bytes, at most 268,435,456 are read" in err
-
-
-def test_a_thread_of_an_image_is_not_resized(exported: Path, refused: Refused, tmp_path: Path) -> None:
-    Image.new("L", (1_000_000, 1)).save(tmp_path / "thread.png")
-    with little_memory(200 * MEGABYTE):
-        err = refused("predict", str(exported / "timm"), "thread.png")
-    assert "is 1,000,000 x 1; a side may be 200 times the other" in err
 
 
 def test_the_bound_can_be_moved(exported: Path, image: str, refused: Refused) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tausearch.execution import bytes_of
-from tausearch.presentation import Column, Table, as_csv, as_markdown, rows_as_table
 from tausearch.runs import SearchSpec, Storage
 from tests.support.runs.trials import make_trial
 from tests.tausearch.runs.test_status import write_run
@@ -101,14 +100,6 @@ def test_a_run_of_a_campaign_is_not_deleted(
 def test_refused_with_exit_code_2(words: list[str], why: str, refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert why in refused(*words)
-
-
-def test_markdown_and_csv_have_text_as_text() -> None:
-    table = Table("<b>t</b>", [Column("method")], [("<img src=x onerror=alert(1)>",)])
-    text = as_markdown([table])
-    assert "<img" not in text and "<b>" not in text and "&lt;img src=x onerror=alert(1)&gt;" in text
-    records = [{"name": "=cmd()", "other": "+1", "number": -0.5, "at": "@x", "plain": "a=b"}]
-    assert as_csv(rows_as_table(records)).splitlines()[1] == "'=cmd(),'+1,-0.5,'@x,a=b"
 
 
 INTERRUPTED = """

@@ -212,11 +212,6 @@ def test_a_run_names_its_command_and_the_images_that_judge_it(
     assert json.loads(found.dataset.source) == {"uri": "/data"}
 
 
-def test_a_folder_of_images_is_the_source_even_with_a_data_root(spec: SearchSpec) -> None:
-    run = spec.model_copy(update={"benchmark": "folder:/birds?tasks=3", "data_root": "/data"})
-    assert json.loads(provenance.datasets_of(run)[0].dataset.source) == {"uri": "/birds"}
-
-
 def marks_of(store: Store) -> dict[str, str | None]:
     """Return run to the table that it is tagged with."""
     return {name: run.data.tags.get(TABLE_TAG) for name, run in store.runs.items()}
@@ -320,6 +315,7 @@ def test_a_user_without_a_name_is_unknown(spec: SearchSpec, monkeypatch: pytest.
         ("digits?tasks=2", None, "code", {"benchmark": "digits?tasks=2"}),
         ("cub200", "/data", "local", {"uri": "/data"}),
         ("parquet:/birds?tasks=3", None, "local", {"uri": "/birds"}),
+        ("folder:/birds?tasks=3", "/data", "local", {"uri": "/birds"}),
         ("python:mine:load", None, "code", {"benchmark": "python:mine:load"}),
     ],
 )

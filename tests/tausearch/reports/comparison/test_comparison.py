@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -37,17 +36,6 @@ def rows(storage: Storage, benchmark: str = "cifar100") -> tuple[list[Comparison
     """What can be compared and has a run of ours, and what cannot be compared."""
     (comparison,) = compare(read_final_runs(storage)[0], paper_results(), [benchmark])
     return [row for row in comparison.rows if row.ours], list(comparison.not_compared)
-
-
-def test_difference_and_two_standard_deviations(storage: Storage) -> None:
-    make_final_run(storage, "lora", [89.0, 90.0, 91.0])
-    make_final_run(storage, "ia3", [85.0, 85.2, 85.4], method="ita-ia3")
-    (lora, ia3), not_compared = rows(storage)
-    assert not_compared == []
-    assert lora.difference == pytest.approx(90.0 - 89.96)
-    assert lora.two_sd == pytest.approx(2 * math.sqrt(1.0**2 + 0.20**2)) and lora.within is True
-    assert ia3.difference == pytest.approx(85.2 - 90.66)
-    assert ia3.two_sd == pytest.approx(2 * math.sqrt(0.2**2 + 0.04**2)) and ia3.within is False
 
 
 def test_a_run_of_one_seed_has_no_deviation_of_its_own(storage: Storage) -> None:
@@ -153,13 +141,6 @@ def test_runs_without_results_are_named_and_damaged_ones_left_out(
     assert len(faults) == 2 and "damaged/results.json: cannot be read" in str(faults[0])
     show_comparison(storage, [], "csv", None)
     assert capsys.readouterr().err.splitlines() == [f"tausearch: {fault}" for fault in faults]
-
-
-def test_the_rows_of_a_benchmark_are_the_papers(storage: Storage) -> None:
-    make_final_run(storage, "joint", [91.0], method="joint")
-    (comparison,) = compare(read_final_runs(storage)[0], paper_results())
-    assert [row.method for row in comparison.rows] == list(paper_results().methods)
-    assert [row.method for row in comparison.rows if row.ours] == ["joint"]
 
 
 def test_the_papers_benchmarks_and_the_method_as_it_is_come_first(storage: Storage) -> None:
@@ -586,18 +567,6 @@ def test_runs_without_results_are_named_where_there_are_no_others(
     assert "to compare (failed without results yet); make one with: " in printed(storage, "text", capsys)
     with pytest.raises(InputError, match=r"^--figure a.txt: must end in"):  # before anything is read
         show_comparison(storage, [], "text", Path("a.txt"))
-
-
-@pytest.mark.parametrize("output_format", ["text", "csv", "markdown", "latex"])
-def test_without_final_runs_there_is_one_line(
-    output_format: OutputFormat, storage: Storage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    show_comparison(storage, [], output_format, None)
-    out, err = capsys.readouterr()
-    assert (out if output_format == "text" else err).startswith("no final runs in ") and len(
-        (out + err).splitlines()
-    ) == 1
-    assert not storage.comparison_figure.exists()
 
 
 def test_a_run_of_an_earlier_choice_does_not_replace_one_of_the_present_choice(storage: Storage) -> None:

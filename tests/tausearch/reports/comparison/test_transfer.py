@@ -188,12 +188,6 @@ def test_another_precision_is_a_matrix_of_its_own_and_methods_come_by_name(stora
     assert {row["precision"] for row in transfer_csv_rows(matrices(storage)) if row["run"] == "bf16"} == {"bf16"}
 
 
-def test_a_column_is_chosen_by_name(storage: Storage) -> None:
-    (matrix,) = matrices(storage, "digits")
-    assert set(matrix.cells) == {("digits", "digits"), ("glyphs", "digits")}
-    assert matrices(storage, "cifar100") == []
-
-
 def test_a_named_column_has_what_was_tuned_elsewhere(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
     show_transfer(storage, ["digits"], "json")
     (matrix,) = json.loads(capsys.readouterr().out)["matrices"]
