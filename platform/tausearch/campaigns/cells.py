@@ -57,6 +57,7 @@ class CampaignCells(Strict):
             asked for none.
         data_root: The option `--data-root` as it was given last; None if it never was. So are the next two.
         tracking_uri: Without its password.
+        code: The user's code, `MODULE:NAME`, that its runs import.
     """
 
     campaign: str
@@ -69,6 +70,7 @@ class CampaignCells(Strict):
     data_root: str | None = None
     tracking: str | None = None
     tracking_uri: str | None = None
+    code: tuple[str, ...] = ()
 
     def save(self, directory: CampaignDirectory) -> None:
         """Write the cells to the campaign's folder."""

@@ -18,6 +18,7 @@ from checked_input.names import counted
 from tausearch.api import with_fields_of
 from tausearch.campaigns.active_cell import ActiveCell
 from tausearch.campaigns.cell_plans import CellPlan, with_share_of
+from tausearch.campaigns.cells import read_cells
 from tausearch.campaigns.display import CampaignDisplay
 from tausearch.campaigns.mlflow_tables import track_tables
 from tausearch.campaigns.outputs import write_outputs
@@ -142,6 +143,8 @@ def _held(plan: CampaignPlan) -> Iterator[None]:
         raise InputError(f"campaign folder {plan.directory.path}: cannot be made ({error.strerror})") from error
     try:
         with driver_lock(plan.directory, "campaign"), _as_it_was(plan, runs):
+            if plan.directory.exists() and read_cells(plan.directory) not in (plan.kept, plan.saved_cells):
+                raise InputError(f"campaign {plan.name!r} has changed while this one was planned; run it again")
             for run in runs:
                 if plan.storage.run_exists(run) and is_driven(plan.storage.run(run)):
                     raise InputError(f"run {run!r} is being driven by another process")
@@ -250,13 +253,15 @@ def _plots_of_searches(cells: Sequence[ActiveCell]) -> dict[str, RunPlots]:
 
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
-    code = [name for spec in specs for name in spec.code]
-    options = request.resume_options + concurrency_option(request.max_concurrent_trials)
+    root, options = (
+        storage_option(plan.storage.root),
+        request.resume_options + concurrency_option(request.max_concurrent_trials),
+    )
     return Driver(
         home=plan.directory,
         resources=_kinds(plan),
         read=list(dict.fromkeys(path for spec in specs for path in read_by_trials(spec))),
-        resume_command=campaign_command(str(request.file), storage_option(plan.storage.root), code, options),
+        resume_command=campaign_command(str(request.file), root, plan.saved_cells.code, options),
         address=request.address,
         time_budget=request.time_budget,
         max_concurrent_trials=request.max_concurrent_trials,

@@ -36,6 +36,7 @@ from tausearch.runs import (
     Plan,
     SearchSpec,
     Storage,
+    checked_name,
     open_storage,
     read_spec,
     reevaluations_of,
@@ -79,6 +80,7 @@ class CampaignPlan:
         gone: Cells of its last driver that its file does not name any more.
         long_gone: Those that it had left out before; what comes back has its runs. So are those that were redone under
             another protocol.
+        kept: What the campaign's folder had when this was planned; None before its first driver.
         redone: Cells that commands with `--redo` have started anew, since the last one without it.
         opening: Opens each benchmark once, so that it is checked once.
         gpus: Joins the cluster once, to ask for its GPUs.
@@ -90,6 +92,7 @@ class CampaignPlan:
     rows: tuple[CellPlan | RefusedCell, ...]
     gone: tuple[CellRuns, ...]
     long_gone: tuple[CellRuns, ...]
+    kept: CampaignCells | None
     redone: tuple[str, ...]
     request: CampaignRequest
     opening: Opening
@@ -120,6 +123,7 @@ class CampaignPlan:
             redone=self.redone,
             tracking=request.tracking,
             tracking_uri=request.tracking_uri,
+            code=tuple(dict.fromkeys(name for cell in self.cells for spec in cell.specs for name in spec.code)),
         )
 
     def require_all(self) -> None:
@@ -197,7 +201,7 @@ def _preview(file: CampaignFile, request: CampaignRequest) -> CampaignPlan:
     now = {each.title: each.runs.benchmark for each in rows if isinstance(each, CellPlan)}
     long_gone += tuple(each for each in cells + earlier if now.get(each.title, each.benchmark) != each.benchmark)
     redone = tuple(dict.fromkeys((*redone, *request.redo)))
-    known_of = (redone, request, planner.opening, planner.gpus)
+    known_of = (kept, redone, request, planner.opening, planner.gpus)
     return CampaignPlan(file.name, storage, directory, tuple(rows), gone, long_gone, *known_of)
 
 
@@ -205,9 +209,10 @@ def work_left(plan: CampaignPlan) -> str:
     """Return the trials and seeds that the cells of a campaign have left, of all where some have ended, in words."""
     left = [sum(each) for each in zip(*(cell.status.left for cell in plan.cells), strict=True)] or [0, 0]
     asked = [sum(cell.status.trials for cell in plan.cells), sum(cell.runs.seeds for cell in plan.cells)]
+    nouns = {cell.training.spec.trial_noun for cell in plan.cells}
     trials, seeds = (
         counted(number, noun) if number == of else f"{number} of {counted(of, noun)}"
-        for number, of, noun in zip(left, asked, ("trial", "seed"), strict=True)
+        for number, of, noun in zip(left, asked, ("trial", max(nouns, default="seed")), strict=True)
     )
     return f"{trials} to search, {seeds} to train"
 
@@ -292,4 +297,5 @@ class _Planner:
         if known is not None and not anew:
             return stem_of(known.final)
         stem = f"{self.campaign}-{cell.title.replace('/', '-')}"
+        checked_name(f"{stem}-1-final-1")  # that of a final run of a later choice, once it was started anew
         return self.storage.free_name(stem, ("", "-final")) if anew else stem  # not each cell has a search

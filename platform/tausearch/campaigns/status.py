@@ -157,11 +157,8 @@ class CampaignStatus:
 
     def command(self, storage_option: str) -> str:
         """Return the command that continues it as its last driver ran, without callbacks, which no file has."""
-        runs = [run for each in self.cells for run in (each.search, each.final) if run is not None]
-        named = [name for each in self.cells for name in (each.runs.benchmark, each.runs.method)]
-        code = (*named, *(name for run in runs for name in run.spec.code))
         options = address_option(self.saved.address) + concurrency_option(self.saved.max_concurrent_trials)
-        return campaign_command(self.saved.file, storage_option, code, options)
+        return campaign_command(self.saved.file, storage_option, self.saved.code, options)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plain form that `tausearch campaign status --format json` prints."""

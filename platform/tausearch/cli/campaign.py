@@ -75,9 +75,8 @@ def run(
     request = options.drive_request_of(campaigns.CampaignRequest, locals(), redo=redo or ())
     result = campaigns.campaign_with(request)
     if format == "json":
-        print_json(
-            {**result.standing.as_dict(), "failed": result.failed, "files": [str(each) for each in result.files]}
-        )
+        ends = {"failed": result.failed, "tracking_errors": result.tracking_errors}
+        print_json({**result.standing.as_dict(), **ends, "files": [str(each) for each in result.files]})
     else:
         output.show_campaign(result, open_storage(storage, write=False), storage_option(storage))
     succeeded = result.out_of_time or (not result.failed and result.standing.finished)

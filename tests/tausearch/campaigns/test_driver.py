@@ -81,11 +81,11 @@ def test_a_driver_has_what_the_command_asks_for(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(said, lambda *benchmarks: f" --allow-code {'+'.join(benchmarks)}")
     monkeypatch.setattr(RunSpec, "code", property(lambda spec: (f"m:{spec.method}",)))
     plan = plan_campaign(request)
-    assert plan.saved_cells.address == "auto"
+    assert (plan.saved_cells.address, plan.saved_cells.code) == ("auto", ("m:finetune", "m:ewc"))
     driver = _driver(plan, TrialTrainable)
     assert {name: getattr(driver, name) for name in asked} == asked and driver.processes == 3
     assert driver.read == ["/data", "/finetune", "/ewc"]
-    runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:finetune+m:ewc+m:ewc"
+    runs, code = f"--storage {tmp_path / 'runs'}", "--allow-code m:finetune+m:ewc"
     told_again = "--address auto --callback m:C --tracking none --max-concurrent-trials 3"
     assert driver.resume_command.endswith(f" campaign run {tmp_path / 't.yaml'} {runs} {code} {told_again}")
 
@@ -366,6 +366,20 @@ def test_a_campaign_that_grew_and_is_refused_keeps_its_cells(begun: bool, tmp_pa
             make_run_directory(grown.cells[0].training.spec, plan.storage)
         raise InputError("no node fits")
     assert (plan.directory.spec_file.read_bytes() == before) != begun
+
+
+def test_what_another_driver_began_while_a_campaign_was_planned_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(TABLE)
+    request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs")
+    first = plan_campaign(request)
+    with driver_module._held(first):
+        make_run_directory(first.cells[0].search.spec, first.storage)
+    planned_before, anew = plan_campaign(request), plan_campaign(replace(request, redo=[first.cells[0].title]))
+    with driver_module._held(anew):
+        pass
+    with pytest.raises(InputError, match="^campaign 't' has changed while"), driver_module._held(planned_before):
+        pytest.fail("it forgets what was begun")
+    assert read_cells(anew.directory) == anew.saved_cells
 
 
 def test_a_driver_that_waits_for_the_lock_and_is_refused_leaves_the_files_of_the_first(

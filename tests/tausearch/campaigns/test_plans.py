@@ -96,8 +96,19 @@ def test_a_campaign_keeps_the_place_of_its_file(tmp_path: Path, monkeypatch: pyt
 
 def test_the_work_left_is_of_the_trials_that_a_search_has_in_the_end() -> None:
     status = SimpleNamespace(left=(1, 2), trials=3)  # of five it has ended after three
-    cells = [SimpleNamespace(status=status, runs=SimpleNamespace(trials=5, seeds=2))]
-    assert work_left(SimpleNamespace(cells=cells)) == "1 of 3 trials to search, 2 seeds to train"  # type: ignore[arg-type]
+    for noun in ("seed", "trial"):  # as final runs over class orders have them
+        training = SimpleNamespace(spec=SimpleNamespace(trial_noun=noun))
+        cells = [SimpleNamespace(status=status, runs=SimpleNamespace(trials=5, seeds=2), training=training)]
+        left = work_left(SimpleNamespace(cells=cells))  # type: ignore[arg-type]
+        assert left == f"1 of 3 trials to search, 2 {noun}s to train"
+
+
+def test_a_cell_whose_later_final_runs_would_have_too_long_a_name_is_refused_at_once(tmp_path: Path) -> None:
+    longest = "c" * (100 - len("-digits-finetune-1-final-1"))
+    text = TABLE.replace("campaign: t", f"campaign: {longest}").replace("[ita-lora, finetune]", "[finetune]")
+    assert len(planned(tmp_path, text).cells) == 2
+    with pytest.raises(InputError, match="at most 100 characters, got 101$"):
+        planned(tmp_path, text.replace(longest, longest + "c"))
 
 
 def test_a_cell_that_is_gone_is_said(tmp_path: Path) -> None:

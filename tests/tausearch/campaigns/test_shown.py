@@ -194,9 +194,11 @@ def test_an_accuracy_over_some_of_the_seeds_says_over_how_many(
     scores = {seeds: {"test/final_accuracy": Score(60.0, None, seeds)} for seeds in (1, 2)}
     assert first.runs.seeds == 2
     monkeypatch.setenv("COLUMNS", "160")
-    for seeds, said in ((1, "60.00 (1 seed)"), (2, "60.00 ")):
-        show_campaign_status(replace(status, cells=(replace(first, scores=scores[seeds]), *others)), storage, "")
-        assert said in (out := capsys.readouterr().out) and ("seed)" in out) == (seeds == 1)
+    for seeds, noun, said in ((1, "seed", "60.00 (1 seed)"), (2, "seed", "60.00 "), (1, "trial", "60.00 (1 trial)")):
+        final: Any = SimpleNamespace(n_ended=seeds, spec=SimpleNamespace(trial_noun=noun))
+        cell = replace(first, scores=scores[seeds], final=final)
+        show_campaign_status(replace(status, cells=(cell, *others)), storage, "")
+        assert said in (out := capsys.readouterr().out) and (f"{noun})" in out) == (seeds == 1)
 
 
 def test_the_written_comparison_is_in_the_order_of_the_file(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

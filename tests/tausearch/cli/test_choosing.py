@@ -266,10 +266,14 @@ def test_a_campaign_ends_as_its_cells_did(
     given: dict[str, Any] = {}
     status = SimpleNamespace(as_dict=lambda: {"name": "t"}, finished=True)
     plain = {"standing": status, "failed": {}, "files": [Path("/f")], "signal": None, "out_of_time": False}
-    result = SimpleNamespace(**{**plain, "resume_command": "again", **outcome})
+    lacks = {"t-final": "the store is damaged"}
+    result = SimpleNamespace(**{**plain, "tracking_errors": lacks, "resume_command": "again", **outcome})
     monkeypatch.setattr("tausearch.campaigns.campaign_with", lambda request: given.update(vars(request)) or result)
     got, out, err = ask(
         "campaign", "run", "t.yaml", "--format", "json", "--redo", "a/b", "--redo", "c/d", "--time-budget", "2m"
     )
     assert (got, err) == (code, said) and list(given["redo"]) == ["a/b", "c/d"] and given["time_budget"] == 120
-    assert json.loads(out) == {"name": "t", "failed": result.failed, "files": ["/f"]}
+    assert json.loads(out) == {
+        **{"name": "t", "failed": result.failed},
+        **{"tracking_errors": lacks, "files": ["/f"]},
+    }

@@ -512,10 +512,10 @@ def test_a_plan_names_the_search_of_a_cell_and_the_time_that_is_left(spec: Searc
     assert campaigns._search_text(1, search) == "1 trial, tpe, asha, 2 again 3 times"
     runs = SimpleNamespace(trials=4, search="s", seeds=1, tasks=12)
     cell: Any = SimpleNamespace(title="a", state="done", runs=runs, search=SimpleNamespace(spec=spec))
-    cell.next = "nothing"
+    cell.next, cell.training = "nothing", SimpleNamespace(spec=SimpleNamespace(trial_noun="trial"))
     for seconds, shown in ((0.0, 0.0), (None, "?")):
         row = campaigns._plan_row(cell, SimpleNamespace(seconds=seconds))  # type: ignore[arg-type]
-        assert row == ("a", "done", "4 trials, tpe", "1 seed", 12, "nothing", shown)
+        assert row == ("a", "done", "4 trials, tpe", "1 trial", 12, "nothing", shown)
 
 
 def test_a_space_says_ranges_choices_and_defaults(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:

@@ -111,9 +111,9 @@ def _row(each: campaigns.CellStatus, *, marked: bool) -> tuple[object, ...]:
 
 def _scored(each: campaigns.CellStatus, metric: str) -> str | None:
     """Return the score of a cell; over how many seeds, where it is not over all that the file asks for."""
-    if (found := (each.scores or {}).get(metric)) is None:
+    if each.final is None or (found := (each.scores or {}).get(metric)) is None:
         return None
-    seeds = "" if found.seeds == each.runs.seeds else f" ({counted(found.seeds, 'seed')})"
+    seeds = "" if found.seeds == each.runs.seeds else f" ({counted(found.seeds, each.final.spec.trial_noun)})"
     return f"{score(found)}{seeds}"
 
 
@@ -181,7 +181,7 @@ def _plan_row(each: campaigns.CellPlan, estimate: campaigns.Estimate) -> tuple[o
         each.title,
         each.state,
         _search_text(each.runs.trials, each.search.spec) if each.runs.search else "not searched",
-        counted(each.runs.seeds, "seed"),
+        counted(each.runs.seeds, each.training.spec.trial_noun),
         each.runs.tasks,
         each.next,
         "?" if estimate.seconds is None else estimate.seconds,
