@@ -64,7 +64,7 @@ class CheckedClass:
     test: int = 0  # test images, unreadable ones included
     unreadable: int = 0  # how many of both cannot be read
     smallest: tuple[int, int] | None = None  # width and height of that with the fewest pixels; None: all unreadable
-    largest: tuple[int, int] | None = None  # of that with the most pixels
+    largest: tuple[int, int] | None = None  # width and height of that with the most pixels
 
     def add(self, part: SplitName, look: tuple[int, int] | str) -> None:
         """Add an image: its width and height, or why it cannot be read."""
@@ -83,10 +83,10 @@ class CheckResult:
     name: str
     home: str  # folder that holds the benchmark's data
     layout: str
-    images: int  # their number, unreadable ones included
-    faults: list[str]  # a line for each image that is unreadable or listed in both parts, and changed prepared files
-    repeated: list[str]  # for each image that split files list more than once in one part, where it counts so often
-    left_out: list[str]  # for each unreadable image that the benchmark's name leaves out (`skip_broken`)
+    images: int  # number of images, unreadable ones included
+    faults: list[str]  # a line for each image that is unreadable or in both parts, and for each changed prepared file
+    repeated: list[str]  # a line for each image that is listed more than once in one part, and counts so often
+    left_out: list[str]  # a line for each unreadable image that the benchmark's name leaves out (`skip_broken`)
     classes: dict[str, CheckedClass]  # by name, in label order
 
 

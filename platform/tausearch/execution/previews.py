@@ -110,8 +110,7 @@ class Preview:
     @property
     def seconds_reevaluating(self) -> float | None:
         """Seconds that re-evaluations will take at most; None if unknown."""
-        misses = min(n_reevaluation_cache_misses(self.spec), self.reevaluations)
-        return self._seconds_of(self.reevaluations, misses, self.concurrent_trials)
+        return self._seconds_of(self.reevaluations, n_reevaluation_cache_misses(self.spec), self.concurrent_trials)
 
     @property
     def steps_per_epoch(self) -> tuple[int, ...]:
@@ -133,7 +132,7 @@ class Preview:
         if pace is None or concurrent is None:
             return None
         count = _parts(self.spec)
-        return pace.of_share(1 / count).seconds(trials * count, cache_misses * count, concurrent)
+        return pace.of_share(1 / count).seconds(trials * count, min(trials, cache_misses) * count, concurrent)
 
     @property
     def in_words(self) -> str:

@@ -45,7 +45,7 @@ class BesideBounds:
     chance: float | None
     found: tuple[Bound, ...]  # the lower one first; of several runs the most accurate
     missing: tuple[str, ...]  # those without a finished run
-    trial: int | None = None  # of a search that re-evaluates: `accuracy` is on its own split, as those of the bounds
+    trial: int | None = None  # chosen by fresh runs; `accuracy` is from the search's own split, as for the bounds
     address: str | None = None  # address of the Ray cluster that the run's last driver joined, if it did
     code: tuple[str, ...] = ()  # `RunSpec.code` of the run
 

@@ -50,7 +50,7 @@ class DataFacts(Strict):
     per_task: tuple[int, ...] = ()  # training images of each task; empty in the recorded tables of benchmarks
     evaluation: int  # validation images in a search, test images in a final run
     evaluation_digest: str | None = None  # of these, with labels; None in runs of earlier versions
-    classes_digest: Annotated[str | None, UNUSED] = None  # of the classes and counts of images on disk; None if older
+    classes_digest: Annotated[str | None, UNUSED] = None  # of classes and numbers of images on disk; None if older
     evaluation_per_task: Annotated[tuple[PositiveInt, ...], UNUSED] = ()  # empty in recorded tables and older runs
 
     @property
@@ -90,9 +90,9 @@ class Resources(Strict):
 
     cpus_per_trial: Annotated[int, AfterValidator(ranges.THREADS.checked)] = 1
     gpus_per_trial: Annotated[float, AfterValidator(ranges.SHARE.checked)] = 0  # 1/k of a GPU; 0: on the CPU
-    gpus_from: Annotated[Literal["request", "rule"] | None, UNUSED] = None  # the user, or the default; None: no GPU
-    pilot: Annotated[Pilot | None, UNUSED] = None  # that the share follows from; None if none was made
-    precision_from: Annotated[Literal["auto"] | None, UNUSED] = None  # chosen by the device; None: by user or default
+    gpus_from: Annotated[Literal["request", "rule"] | None, UNUSED] = None  # who chose the share; None without a GPU
+    pilot: Annotated[Pilot | None, UNUSED] = None  # the measurement behind the share, if there is one
+    precision_from: Annotated[Literal["auto"] | None, UNUSED] = None  # the device chose it; None: it did not
     max_concurrent_trials: Annotated[int, AfterValidator(ranges.CONCURRENT.checked)] | None = None
 
     @property

@@ -57,7 +57,7 @@ class Reevaluated(Strict):
     second: int | None  # the candidate nearest to the winner; None without a rival
     ahead: FiniteFloat | None  # mean difference between winner and second in points, over the rounds that both have run
     ahead_error: FiniteFloat | None  # standard error of the difference; None for a single run
-    measured: dict[str, FiniteFloat] = {}  # constraint to mean of its metric over these runs, as in `Selection`
+    measured: dict[str, FiniteFloat] = {}  # constraint to mean of its metric over these runs; `objectives` alike
     objectives: Annotated[dict[str, FiniteFloat], UNUSED] = {}
 
 
@@ -65,7 +65,7 @@ class Selection(Strict):
     """How the configuration was chosen."""
 
     metric: str  # what the trial was chosen by: a metric, or "knee" for the knee of the front of several objectives
-    value: FiniteFloat  # of the trial in the search, percent for accuracies; of a knee 0 for the best in all objectives
+    value: FiniteFloat  # in the search; percent for an accuracy; of a knee 0 if best in all objectives, else less
     trials: int  # number of trials that competed, that is, finished the last task
     trial: int  # number of the chosen trial
     search: str  # its name
@@ -76,8 +76,8 @@ class Selection(Strict):
     reevaluation: Reevaluated | None = None  # None if the highest value was chosen
     gain: Gain | None = None  # over the start, by the metric that chose; None for a knee, or without the start
     ended: Ending | None = None  # why the trials of the search ended, or what stopped its driver; None while it goes on
-    accuracies: Annotated[dict[str, FiniteFloat], UNUSED] = {}  # on each of several benchmarks, percent
-    images: Annotated[dict[str, DataFacts], UNUSED] = {}  # by benchmark that is no part of the package
+    accuracies: Annotated[dict[str, FiniteFloat], UNUSED] = {}  # final, on each of several benchmarks, percent
+    images: Annotated[dict[str, DataFacts], UNUSED] = {}  # the search's, by benchmark outside the package
 
     @property
     def value_words(self) -> str:

@@ -380,6 +380,16 @@ def test_of_a_search_that_has_ended_early_nothing_is_left_but_its_reevaluations(
     assert left() == (5, 12, 4)  # patience counts ended trials alone
 
 
+def test_a_search_that_only_finishes_what_runs_prepares_no_more(spec: SearchSpec, tmp_path: Path) -> None:
+    remembered(spec, tmp_path, 60.0, name="before", prepared=(30.0, 0.0))
+    changes = {"name": "now", "trials": 90, "cache_size": 0.0, "stop": StopRule(patience=1)}
+    trials = [make_trial(number, value=50.0) for number in (0, 1)]
+    running = replace(make_trial(2), status="running", rows=[])
+    found = preview_spec(spec.model_copy(update=changes), Storage(tmp_path), None, [*trials, running])
+    assert found.left == 1 and found.taken.pace is not None
+    assert found.seconds_inside == found.taken.pace.seconds(1, 1) > 60.0
+
+
 class TestDryRun:
     def test_it_shows_the_points_and_starts_nothing(self, tmp_path: Path, ask: Ask) -> None:
         root = tmp_path / "runs"

@@ -33,9 +33,9 @@ class FinalSpec(RunSpec):
     tuned_on: str | None = None  # the benchmark of that search
     overrides: dict[str, Scalar] = {}  # values that replace the chosen ones (`--set`)
     retrained: Retraining | None = None  # None unless it trains tasks of another run again
-    measure_removability: bool = False  # what each task loses without its vector: a bound of the search asked for it
+    measure_removability: bool = False  # whether trials measure what a task loses without its vector, as a bound asks
     save_curvature: bool = False  # whether the curvature of each task is written beside its vector, for merging rules
-    classes: PositiveInt | None = None  # their number, over class orders, each of which has tasks of its own; else None
+    classes: PositiveInt | None = None  # number of classes of a run over class orders, whose tasks differ; else None
 
     @model_validator(mode="after")
     def _has_a_seed_for_each_trial(self) -> FinalSpec:

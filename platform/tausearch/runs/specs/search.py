@@ -67,7 +67,7 @@ class SearchSpec(RunSpec):
     space: dict[str, Dimension] = {}
     start: dict[str, Scalar] = {}  # the point to try first
     warm_start: tuple[KnownPoint, ...] = ()  # the points to try next, before the algorithm proposes any
-    warm_start_from: tuple[str, ...] = ()  # as the user named them; empty in searches of 0.1.0
+    warm_start_from: tuple[str, ...] = ()  # where they are from, as the user named it; empty in 0.1.0
     constraints: tuple[Constraint, ...] = ()  # bounds that a configuration must keep to be chosen
     objectives: tuple[Objective, ...] = ()  # the metrics that it aims at; empty for the final accuracy alone
     prefer: str = KNEE  # with several objectives: the metric that chooses a point of the front, or "knee"
