@@ -12,7 +12,6 @@ import pytest
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.campaigns import CampaignRequest, plan_campaign
 from tausearch.cluster import bf16_at, continued_resources, resources as cluster_resources, session as cluster_session
-from tausearch.cluster.precisions import require_gpus_have
 from tausearch.execution import preview_plan, record_of
 from tausearch.runs import MultiSearchSpec, Plan, Resources, SearchSpec, read_spec
 from tausearch.runs.creation import make_run_directory
@@ -248,11 +247,3 @@ def test_a_search_in_tf32_is_trained_and_resumed_on_gpus_that_have_it(cards: Car
             continued_resources(spec, wish, None, None)
     on_cluster = plan_search(request_of(tmp_path, "tf32", address=CLUSTER), gpus=lambda address: 1)
     assert on_cluster.spec.protocol.precision == "tf32"  # whatever GPUs this machine has
-
-
-def test_tf32_is_not_refused_for_the_gpus_of_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On those that lack it, torch computes in float32."""
-    monkeypatch.setattr("tausearch.cluster.precisions.bf16_at", lambda address: False)
-    require_gpus_have("tf32", "--precision", "192.0.2.1:6379")
-    with pytest.raises(InputError, match="not every GPU of this machine has TF32"):
-        require_gpus_have("tf32", "--precision", None)

@@ -13,8 +13,7 @@ import pytest
 from tausearch.api import rename_run
 from tausearch.models import UNLEARNING_MODES, EvaluationResult
 from tausearch.models.evaluation_results import EvaluatedSeed
-from tausearch.reports import paper_results, read_final_runs
-from tausearch.reports.comparison.ablation_tables import ablations
+from tausearch.reports import paper_results
 from tausearch.runs import Storage
 from tests.support.command_line import Command
 from tests.support.runs.final_runs import make_final_run
@@ -156,22 +155,6 @@ def test_every_form_of_the_evaluations(storage: Storage, shown: Shown) -> None:
     text = shown("--format", "markdown")
     first, second = text.split("cub200: specialisation")
     assert ("mine" in first, "second" in first, "mine" in second, "second" in second) == (True, False, False, True)
-
-
-def test_ablations_stand_on_one_line(storage: Storage) -> None:
-    make_final_run(storage, "all", [89.0, 91.0])
-    make_final_run(storage, "none", [60.0, 62.0], overrides={"regularise": "none"})
-    make_final_run(storage, "by-hand", [50.0], overrides={"regularise": "head", "lr": 0.5})
-    make_final_run(storage, "elsewhere", [50.0, 52.0], overrides={"regularise": "head"}, protocol={"epochs": 5})
-    make_final_run(storage, "alone", [50.0], method="finetune")
-    found = ablations(read_final_runs(storage)[0], paper_results())
-    runs = [{variant: each.spec.name for variant, each in row.ours.items()} for row in found]
-    assert runs == [{"all": "all", "none": "none"}, {"head": "by-hand"}] or runs == [
-        {"head": "by-hand"},
-        {"all": "all", "none": "none"},
-    ]
-    (row,) = [row for row in found if len(row.ours) == 2]
-    assert row.paper == {"all": 89.96, "head": 90.03, "none": 66.58}
 
 
 def test_nothing_to_show_says_how_to_make_it(storage: Storage, shown: Shown, compare: Command) -> None:
