@@ -275,9 +275,9 @@ class TestSearch:
         return make_run_directory(plan_search(request).spec, Storage(storage))[0]
 
     def test_what_is_not_asked_for_stays_as_it_was(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
-        spec = self.begin(tmp_path, max_concurrent_trials=2, tracking_uri=URI, cpus_per_trial=2)
+        spec = self.begin(tmp_path, max_concurrent_trials=2, tracking_uri=URI, cpus_per_trial=2, with_bounds=True)
         resume("s", storage=tmp_path)
-        assert ran == [spec] and read_spec(Storage(tmp_path).run("s")) == spec
+        assert ran == [spec] and read_spec(Storage(tmp_path).run("s")) == spec and spec.with_bounds
         assert (spec.resources.cpus_per_trial, spec.resources.max_concurrent_trials, spec.tracking_uri) == (2, 2, URI)
 
     def test_what_is_asked_for_is_what_it_is_from_now_on(self, tmp_path: Path, ran: list[SearchSpec]) -> None:
@@ -295,13 +295,6 @@ class TestSearch:
         resume("s", storage=tmp_path, reevaluate_runs=5)
         asked = [(spec.reevaluate.best, spec.reevaluate.runs) for spec in ran if spec.reevaluate is not None]
         assert asked == [(3, 4), (3, 5)]
-
-    def test_bounds_that_were_asked_for_are_run_without_being_asked_for_again(
-        self, tmp_path: Path, ran: list[SearchSpec]
-    ) -> None:
-        self.begin(tmp_path, with_bounds=True)
-        resume("s", storage=tmp_path)
-        assert ran[0].with_bounds
 
     def test_bounds_and_trackers_can_be_asked_for_later(
         self, tmp_path: Path, ran: list[SearchSpec], monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tausearch.api import SearchRequest, plan_search, search
-from tausearch.runs import Plan, Resources, SearchSpec, Storage, changed_fields, driver_lock, read_spec
+from tausearch.runs import Plan, Resources, SearchSpec, Storage, changed_fields, read_spec
 from tausearch.runs.creation import make_run_directory
 from tests.support.runs.trials import final_spec
 from trainables.errors import InputError
@@ -130,13 +130,6 @@ def test_without_the_option_a_name_that_is_taken_is_refused(tmp_path: Path) -> N
         InputError, match="folder exists and is no run; choose another --name"
     ):  # no run: nothing to go on with
         planned(tmp_path, name="folder")
-
-
-def test_a_run_that_is_driven_stays_alone(tmp_path: Path) -> None:
-    with planned(tmp_path).open_locked() as (_, directory):
-        pass
-    with driver_lock(directory), pytest.raises(InputError, match="driven by another process"):
-        search("digits", "ita-lora", name="s", trials=4, resume_if_exists=True, storage=tmp_path)
 
 
 def test_how_and_where_a_run_is_driven_makes_it_no_other(spec: SearchSpec) -> None:

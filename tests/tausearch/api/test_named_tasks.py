@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tausearch import models
 from tausearch.api import SearchRequest, TrainRequest, plan_search, plan_training
 from tausearch.api.tasks import class_order_of, tasks_of
 from tausearch.cli.compose import _tasks
-from tausearch.execution import preview_plan
 from tausearch.models import CompositionResult
-from tausearch.models.exports import _unnamed
 from tausearch.models.removal.names import removal_of
 from tausearch.presentation.figures.matrix import accuracy_matrix_figure
 from tausearch.reports.html.tables import composition_tables, task_accuracy_table
@@ -53,7 +49,7 @@ def test_an_order_is_read_from_a_list_a_text_and_a_file(tmp_path: Path) -> None:
     file.write_text("great dane\n\nzebra\n")
     wanted = ("great dane", "zebra")
     assert [class_order_of(each) for each in (list(wanted), "great dane, zebra", str(file))] == [wanted] * 3
-    assert [class_order_of(each) for each in (None, "label", 3)] == [None, None, 3]
+    assert [class_order_of(each) for each in (None, "label", 3, 0)] == [None, None, 3, 0]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +68,6 @@ def test_files_that_have_no_tasks(content: str, message: str, tmp_path: Path) ->
     (tmp_path / "tasks.yaml").write_text(content)
     with pytest.raises(InputError, match=message):
         tasks_of([str(tmp_path / "tasks.yaml")])
-
-
-def test_a_seed_of_0_is_no_order_of_labels() -> None:
-    assert [class_order_of(given) for given in (0, "label", None)] == [0, None, None]
 
 
 @pytest.mark.parametrize(
@@ -142,14 +134,6 @@ def spec(tmp_path: Path) -> RunSpec:
     return planned(tmp_path, task=["even=0,2,4", "7,9"]).spec  # type: ignore[no-any-return]
 
 
-def test_the_dry_run_names_the_tasks(tmp_path: Path) -> None:
-    shown = preview_plan(planned(tmp_path, task=["even=0,2,4", "7,9"]), None)
-    assert "tasks: 1: even (0, 2, 4); 2: 7, 9" in str(shown).splitlines()
-    found = shown.as_dict()
-    assert found["task_names"] == ["even", "7, 9"] and found["task_classes"] == [["0", "2", "4"], ["7", "9"]]
-    json.dumps(found)
-
-
 def trial_of(spec: RunSpec) -> TrialSummary:
     names = [VALIDATION.accuracy(1), VALIDATION.accuracy(2)]
     rows = [{"task": 1.0, names[0]: 90.0}, {"task": 2.0, names[0]: 80.0, names[1]: 70.0}]
@@ -184,20 +168,6 @@ def test_mlflow_has_the_names_and_short_ones_of_long_benchmarks(spec: RunSpec) -
     assert len(shown_benchmark(long)) == 100
 
 
-def test_a_class_stands_for_its_task_which_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    assert models.tasks_called("drop", ["even", "9", 2], EVEN_ODD) == [1, 9, 2]  # 9 is a number, of no task
-    assert capsys.readouterr().err == ""
-    words = (NamedTask(("zebra", "star")), NamedTask(("a", "b"), "letters"))
-    assert models.tasks_called("drop", ["zebra", "star", "letters"], words) == [1, 2] and capsys.readouterr().err == ""
-    assert models.tasks_called("drop", ["zebra"], words) == [1]
-    assert "--drop: zebra is a class of task 1, zebra, star, which is taken whole" in capsys.readouterr().err
-    assert models.merge_config_of(2, keep=None, drop=[1], coefficient=None, weights=None).label == "drop-1"
-
-
-def test_a_task_is_forgotten_by_its_name_and_no_export_has_the_names_of_its_classes() -> None:
+def test_a_task_is_forgotten_by_its_name() -> None:
     spec = get_source(TEXT).spec
     assert removal_of(["even"], spec) == removal_of(["task:1"], spec) == removal_of(["0,4,class:2"], spec)
-    assert (
-        _unnamed(f"{TEXT}&epochs=2") == "digits?epochs=2" and _unnamed("digits?class_order=3") == "digits?class_order=3"
-    )
-    assert _unnamed("digits?class_order=1,0&tasks=2") == "digits?tasks=2"

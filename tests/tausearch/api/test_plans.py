@@ -113,33 +113,25 @@ def test_a_plan_has_the_usual_name_and_number_of_trials(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("bounds", "benchmark", "measured"),
+    ("asked", "benchmark", "measured"),
     [
-        (("forgetting <= 5",), None, False),
-        (("forgetting <= 5", "removability/rest <= 3"), None, True),
-        (("removability >= 20",), "digits?tasks=1", False),  # there is no other task
+        ({"constraint": ("forgetting <= 5",)}, None, False),
+        ({"constraint": ("forgetting <= 5", "removability/rest <= 3")}, None, True),
+        ({"constraint": ("removability >= 20",)}, "digits?tasks=1", False),  # there is no other task
+        ({"objective": ("final_accuracy", "forgetting")}, None, False),
+        ({"objective": ("final_accuracy", "removability/rest")}, None, True),
     ],
 )
-def test_a_final_run_measures_the_removability_that_a_bound_has_asked_for(
-    bounds: tuple[str, ...], benchmark: str | None, measured: bool, tmp_path: Path
+def test_a_final_run_measures_the_removability_that_its_search_has_bounded_or_aimed_at(
+    asked: dict[str, Any], benchmark: str | None, measured: bool, tmp_path: Path
 ) -> None:
-    spec = plan_search(SearchRequest("digits", "ita-lora", constraint=bounds, storage=tmp_path)).spec
-    trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [{"task": 5.0}], 50.0)
+    spec = plan_search(SearchRequest("digits", "ita-lora", storage=tmp_path, **asked)).spec
+    row = {"task": 5.0, **{each.metric: 5.0 for each in spec.objectives}}
+    trial = TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [row], 50.0)
     best = make_best_file(spec, trial, competitors=1)
     final = plan_training(TrainRequest(best, benchmark=benchmark, storage=tmp_path)).spec
     assert final.removability == final.trial_config(0, {}, cache=None).removability == measured
     assert not plan_training(TrainRequest(unsearched_best_file(spec), storage=tmp_path)).spec.removability
-
-
-@pytest.mark.parametrize(("aim", "measured"), [("forgetting", False), ("removability/rest", True)])
-def test_a_final_run_measures_the_removability_that_its_search_has_aimed_at(
-    aim: str, measured: bool, tmp_path: Path
-) -> None:
-    request = SearchRequest("digits", "ita-lora", objective=("final_accuracy", aim), storage=tmp_path)
-    spec = plan_search(request).spec
-    row = {"task": 5.0, **{each.metric: 5.0 for each in spec.objectives}}
-    best = make_best_file(spec, TrialSummary(0, 0, "complete", {**spec.fixed, **spec.start}, [row], 5.0), competitors=1)
-    assert plan_training(TrainRequest(best, storage=tmp_path)).spec.removability == measured
 
 
 def test_only_a_search_that_goes_on_has_an_earlier_one(tmp_path: Path) -> None:

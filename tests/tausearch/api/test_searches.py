@@ -44,44 +44,49 @@ from tests.support.runs.trials import final_spec, make_trial
 from trainables.errors import InputError
 
 
-def test_the_best_file_is_told_before_the_study(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = Storage(tmp_path)
-    spec, directory = make_run_directory(spec, storage)
-    run = SearchRun(spec, storage, directory)
+@pytest.fixture
+def run(spec: SearchSpec, tmp_path: Path) -> SearchRun:
+    """A search that has been made."""
+    spec, directory = make_run_directory(spec, Storage(tmp_path))
+    return SearchRun(spec, Storage(tmp_path), directory)
+
+
+def result_of(run: SearchRun, trials: list[TrialSummary], monkeypatch: pytest.MonkeyPatch) -> SearchResult:
+    """The result of a search whose driver ends with these trials."""
+    directory = run.directory
+    driven = RunResult(run.spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
+    monkeypatch.setattr(searches, "drive", lambda *run_and_options: driven)
+    return searches.run_search(run)
+
+
+def test_the_best_file_is_told_before_the_study(run: SearchRun, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [type(each) for each in run.own_listeners] == [BestListener, StudyMirror]
     assert run.follow_up() is None
-    asked = spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
-    again = SearchRun(asked, storage, directory).follow_up()
-    assert isinstance(again, ReevaluationRun) and again.directory == directory.reevaluation
+    asked = run.spec.model_copy(update={"reevaluate": Reevaluate(best=1, runs=2)})
+    again = SearchRun(asked, run.storage, run.directory).follow_up()
+    assert isinstance(again, ReevaluationRun) and again.directory == run.directory.reevaluation
     fresh = make_trial(7, value=50.0)
     monkeypatch.setattr(searches, "_reevaluations", lambda *_: [fresh])
-    continued = SearchRun(asked, storage, directory)
+    continued = SearchRun(asked, run.storage, run.directory)
     for chooses in (continued.own_listeners[0], ReevaluationRun(continued).own_listeners[0]):
         assert isinstance(chooses, BestListener) and list(chooses.reevaluations) == [fresh]
 
 
 def test_a_result_has_the_study_of_ended_trials_and_a_best_file_only_if_one_was_written(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: SearchRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage = Storage(tmp_path)
-    spec, directory = make_run_directory(spec, storage)
     trials = [make_trial(0, value=50.0), make_trial(1, 0, status="diverged"), make_trial(2, 1, status="pending")]
     trials.append(make_trial(3, value=40.0))
-    result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
-    monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
-    found: SearchResult = searches.run_search(SearchRun(spec, storage, directory))
+    found = result_of(run, trials, monkeypatch)
     assert (found.best, found.best_file, found.reevaluation) == (None, None, None)
     assert [trial.state.name for trial in found.study.trials] == ["COMPLETE", "PRUNED", "COMPLETE"]
     assert [trial.number for trial in found.front] == [0]
 
 
 def test_at_its_end_a_search_tells_its_choice_and_then_the_verdict_of_fresh_runs(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: SearchRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    storage, told = Storage(tmp_path), list[Event]()
-    run = SearchRun(spec, storage, make_run_directory(spec, storage)[1])
+    told = list[Event]()
     run.announce = told.append
     closed: list[None] = []
     run._mirror = SimpleNamespace(conclude=lambda: closed.append(None))  # type: ignore[assignment]
@@ -95,31 +100,20 @@ def test_at_its_end_a_search_tells_its_choice_and_then_the_verdict_of_fresh_runs
     assert len(closed) == 3  # the study file has all trials each time
 
 
-def test_a_result_has_its_fresh_runs_and_why_it_ended(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = Storage(tmp_path)
-    spec, directory = make_run_directory(spec, storage)
-    trials = [make_trial(number, value=50.0) for number in range(spec.trials)]
-    result = RunResult(spec.name, directory.path, trials, None, False, True, directory.log_file, "nowhere", None)
-    monkeypatch.setattr(searches, "drive", lambda *run_and_options: result)
+def test_a_result_has_its_fresh_runs_and_why_it_ended(run: SearchRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = [make_trial(number, value=50.0) for number in range(run.spec.trials)]
     again = SimpleNamespace(runs=())
-    run = SearchRun(spec, storage, directory)
     monkeypatch.setattr(searches, "read_reevaluation", lambda *_: again)
-    found = searches.run_search(run)
-    assert found.reevaluation is again and found.ending == ending_of(spec, directory, trials) is not None
+    found = result_of(run, trials, monkeypatch)
+    assert found.reevaluation is again and found.ending == ending_of(run.spec, run.directory, trials) is not None
     for gain, shown in ((None, False), ("1.5 points above the start", True)):
         best = SimpleNamespace(selection=SimpleNamespace(trial=1, gain=gain))
         html = replace(found, best=best)._repr_html_()  # type: ignore[arg-type]
         assert (f"chosen: trial 1, {gain}" in html) == shown and "chosen: trial 1, None" not in html
 
 
-def test_a_search_is_over_after_its_last_reevaluation(
-    spec: SearchSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = Storage(tmp_path)
-    spec, directory = make_run_directory(spec.model_copy(update={"trials": 1}), storage)
-    run = SearchRun(spec, storage, directory)
+def test_a_search_is_over_after_its_last_reevaluation(run: SearchRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.spec = run.spec.model_copy(update={"trials": 1})
     race = SimpleNamespace(over=False)
     monkeypatch.setattr(searches, "read_reevaluation", lambda *_: SimpleNamespace(race=race))
     assert not run.is_over([make_trial(0, value=50.0)])

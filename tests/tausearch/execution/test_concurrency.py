@@ -9,6 +9,7 @@ import pytest
 from tausearch.execution import concurrency
 from tausearch.execution.concurrency import concurrent_trials, known_concurrent_trials
 from tausearch.runs import Resources, SearchSpec
+from tests.support.runs.trials import final_spec
 from tests.tausearch.several.made import parts, several_spec
 
 
@@ -26,6 +27,10 @@ def with_trials(spec: SearchSpec, trials: int, algorithm: str, asked: int | None
         (40, "tpe", None, 64, 10),
         (11, "tpe", None, 64, 2),  # no more than a quarter
         (40, "tpe", 7, 64, 7),
+        (12, "gp", None, 64, 3),
+        (12, "grid", None, 64, 12),
+        (1, "tpe", None, 64, 1),
+        (400, "tpe", None, 64, 32),
     ],
 )
 def test_concurrent_trials(
@@ -49,6 +54,7 @@ def test_concurrent_trials_are_limited_by_machine_request_and_trials(
     gpus(0)
     assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=False) == 4
     assert known_concurrent_trials(several_spec(trials=3, algorithm="random"), on_cluster=False) == 3 * 2
+    assert known_concurrent_trials(final_spec(spec, trials=3, seeds=(0, 1, 2)), on_cluster=False) == 3
     assert known_concurrent_trials(with_trials(spec, 40, "random"), on_cluster=True) is None
     assert known_concurrent_trials(with_trials(spec, 40, "random", 9), on_cluster=True) == 9
     assert known_concurrent_trials(with_trials(spec, 3, "random", 9), on_cluster=True) == 3

@@ -39,17 +39,18 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     return found
 
 
+def result_of(label: str, **more: Any) -> CompositionResult:
+    about = {"label": label, "runs": ("a",), "benchmark": "digits", "seeds": (0,), "weights": (1.0,)}
+    return CompositionResult(**{**about, "accuracies": ((60.0,),), **more})
+
+
+def log(result: CompositionResult | EvaluationResult) -> None:
+    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)
+
+
 def test_a_composition_has_means_deviations_and_six_digits_of_each_weight(told: list[tuple[Any, ...]]) -> None:
-    about = {
-        "label": "l",
-        "runs": ("a:1", "b:2"),
-        "benchmark": "digits",
-        "seeds": (0, 1),
-        "rule": "ties",
-        "rule_parameters": {"density": 0.2},
-    }
-    result = CompositionResult(**about, weights=(1 / 3, -0.5), accuracies=((60.0, 40.0), (64.0, 40.0)))  # type: ignore[arg-type]
-    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    measured = {"seeds": (0, 1), "weights": (1 / 3, -0.5), "accuracies": ((60.0, 40.0), (64.0, 40.0))}
+    log(result_of("l", runs=("a:1", "b:2"), rule="ties", rule_parameters={"density": 0.2}, **measured))
     ((label, metrics, tags),) = told
     assert label == "l" and tags == {"rule": "ties", "weights": "0.333333,-0.5", "composition.sources": "a:1,b:2"}
     assert metrics == {
@@ -65,9 +66,7 @@ def test_a_search_for_a_rule_has_its_validation_accuracies(told: list[tuple[Any,
         RuleTrial(parameters={"density": 0.5}, accuracies=(90.0,)),
     )
     search = RuleSearch(seed=3, searched=("density",), images=20, trials=trials, chosen=1, plain_sum=(85.0,))
-    about = {"label": "l", "runs": ("a",), "benchmark": "digits", "seeds": (0,), "weights": (1.0,), "search": search}
-    result = CompositionResult(**about, accuracies=((60.0,),))  # type: ignore[arg-type]
-    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    log(result_of("l", search=search))
     ((_, metrics, tags),) = told
     assert tags["search"] == "2 trials, seed 3" and metrics["test/final_accuracy/mean"] == 60.0
     means = [metrics[f"val/final_accuracy/{name}/mean"] for name in ("chosen", "defaults", "plain_sum")]
@@ -78,7 +77,7 @@ def test_the_protocol_has_its_tables_and_one_seed_has_no_deviation(told: list[tu
     unlearned = dict.fromkeys(("drop", "negate", "subtract"), ((10.0, 80.0), (70.0, 20.0)))
     seed = EvaluatedSeed(seed=0, whole=(60.0, 40.0), specialised=(62.0, 42.0), unlearned=unlearned)
     result = EvaluationResult(run="r", benchmark="digits", methods=("ita-lora",), kept=(1, 2), seeds=(seed,))
-    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)  # type: ignore[arg-type]
+    log(result)
     ((label, metrics, tags),) = told
     assert (label, tags) == ("evaluation", {"kept": "1,2"})
     assert metrics["unlearning/subtract/target_gain/mean"] == -35.0 and metrics["specialisation/target/mean"] == 52.0
@@ -87,11 +86,6 @@ def test_the_protocol_has_its_tables_and_one_seed_has_no_deviation(told: list[tu
     for each in (some, result):  # the run has had one seed when all of them were evaluated
         mlflow_logging._log_result(final_spec(search_spec(), trials=2, seeds=(0, 1)), Storage("x"), each)
     assert [label for label, *_ in told[1:]] == ["evaluation-seeds-0", "evaluation"]
-
-
-def result_of(label: str, **more: Any) -> CompositionResult:
-    about = {"label": label, "runs": ("a",), "benchmark": "digits", "seeds": (0,), "weights": (1.0,)}
-    return CompositionResult(**about, accuracies=((60.0,),), **more)  # type: ignore[arg-type]
 
 
 def test_all_compositions_and_the_protocol_are_brought_up_to_date(told: list[tuple[Any, ...]], tmp_path: Path) -> None:
@@ -130,8 +124,7 @@ def test_only_a_run_that_mlflow_tracks_is_written_there(
 
 
 def test_a_composition_without_classes_has_their_places_and_no_names(told: list[tuple[Any, ...]]) -> None:
-    result = result_of("forget", removal=report(forgotten(3), forgotten(5)).model_copy(update={"tasks": (2,)}))
-    mlflow_logging._log_result(final_spec(search_spec()), Storage("x"), result)
+    log(result_of("forget", removal=report(forgotten(3), forgotten(5)).model_copy(update={"tasks": (2,)})))
     ((_, metrics, tags),) = told
     assert tags["removed"] == "class 3, class 5" and "test/accuracy/task_2/mean" in metrics
 
@@ -151,6 +144,8 @@ def test_a_rule_draws_by_the_seed_and_the_weighted_sum_has_none() -> None:
         ("folder:/x/animals?tasks=3&class_order=5", "folder:/x/animals?tasks=3&class_order=5"),
         ("digits?class_order=3,1,0,2,4,5,6,7,8,9", "digits"),
         ("digits", "digits"),
+        ("digits?task=even=0,2,4&task=7,9&epochs=2", "digits?epochs=2"),
+        ("digits?class_order=1,0&tasks=2", "digits?tasks=2"),
         ("folder:/x/animals?task=owl,cat&task=ape,elk", "folder:/x/animals"),
     ],
 )
@@ -317,12 +312,9 @@ def test_a_composition_is_registered_by_its_label_and_an_error_of_mlflow_is_said
 def test_what_mlflow_lacks_of_the_registered_compositions_is_composed_of_the_same_runs_and_seeds(
     made: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),)}
     labels = {"there": ("timm",), "lost": ("timm",), "never": None}
-    results = [
-        CompositionResult(label=label, runs=("ita:1", "iel:2"), seeds=(1,), registered=forms, **about)  # type: ignore[arg-type]
-        for label, forms in labels.items()
-    ]
+    runs = ("ita:1", "iel:2")
+    results = [result_of(label, runs=runs, seeds=(1,), registered=forms) for label, forms in labels.items()]
     done: list[object] = []
     monkeypatch.setattr(composition.models, "read_compositions", lambda directory: results)
     monkeypatch.setattr(composition, "is_registered", lambda spec, storage, label: label == "there")
@@ -364,8 +356,7 @@ def test_what_mlflow_lacks_is_registered_only_if_its_sources_give_the_same(
 
 
 def test_a_composition_that_is_refused_holds_up_no_other(made: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    about = {"benchmark": "digits", "weights": (1.0,), "accuracies": ((60.0,),), "registered": ("timm",)}
-    results = [CompositionResult(label=label, runs=("ita",), seeds=(1,), **about) for label in "abc"]  # type: ignore[arg-type]
+    results = [result_of(label, runs=("ita",), seeds=(1,), registered=("timm",)) for label in "abc"]
     done: list[str] = []
 
     def require(pools: object, result: CompositionResult) -> None:

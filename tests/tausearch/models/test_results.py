@@ -222,13 +222,15 @@ def test_a_task_that_lost_a_class_has_a_weight_only_where_it_was_trained_again()
         ([2, 2], [2, 2], ""),
         (["k\u00e4fer"], [3], "--keep: ka\u0308fer is a class of task 3"),  # a folder of a Mac has two signs for one
         (["t\u00e4ler"], [3], ""),
+        (["sun", "sea", "t\u00e4ler"], [1, 3], ""),
+        (["owl", "9", 2], [2, 9], ""),  # 9 is a number, of no task
     ],
 )
 def test_a_class_that_stands_for_more_than_itself_is_said(
     given: list[int | str], numbers: list[int], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tasks = (NamedTask(("sun", "sea")), NamedTask(("owl", "cat"), name="owl"))
-    tasks = (*tasks, NamedTask(("ka\u0308fer", "ant"), name="ta\u0308ler"))
+    tasks = (*tasks, NamedTask(("ka\u0308fer", "ant"), name="ta\u0308ler"), NamedTask(("7", "9")))
     assert tasks_called("keep", given, tasks) == numbers
     assert said in capsys.readouterr().err if said else capsys.readouterr().err == ""
 

@@ -100,8 +100,16 @@ def test_the_beginning_of_a_name_is_not_the_name() -> None:
 @pytest.mark.parametrize(
     ("texts", "fault"),
     [
-        (("forgetting <= 5", "forgetting >= 1"), None),  # one on each side
+        (("forgetting <= 5", "forgetting >= 5", "final_accuracy >= 10"), None),  # one on each side
         (("forgetting <= 5", "seconds <= 9", "forgetting <= 4"), "forgetting <= 4: val/forgetting has a bound on this"),
+        (
+            ("forgetting <= 5", "val/forgetting <= 6"),
+            "val/forgetting <= 6: val/forgetting has a bound on",
+        ),
+        (
+            ("forgetting <= 5", "forgetting >= 10"),
+            "forgetting >= 10: .* together with val/forgetting <= 5$",
+        ),
         (("seconds <= 9", "forgetting >= 5", "forgetting <= 4"), "forgetting <= 4: no trial can keep it together with"),
         (("accuracy/task_2 >= 5", "train/euler_factor <= 3"), None),
         (("memory/peak_gpu_bytes <= 5",), "memory/peak_gpu_bytes <= 5: unknown metric"),
@@ -120,7 +128,10 @@ def test_a_method_that_can_take_nothing_out_neither_aims_at_removability_nor_kee
     without = get_method("finetune")
     with pytest.raises(InputError, match="^--objective removability: finetune has no task vectors"):
         objectives_named(["final_accuracy", "removability"], None, without, 3, False)
-    with pytest.raises(InputError, match="^--constraint removability >= 1: finetune has no task vectors"):
+    with pytest.raises(
+        InputError,
+        match="^--constraint removability >= 1: finetune has no .* allowed with it: ita-fft",
+    ):
         constraints_named(["removability >= 1"], without, 3, False)
     with pytest.raises(InputError, match="^--constraint removability >= 1: leaves out one task of several"):
         constraints_named(["removability >= 1"], get_method("ita-lora"), 1, False)

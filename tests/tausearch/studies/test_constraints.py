@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from dataclasses import replace
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from checked_input.yaml_text import read_yaml
-from tausearch.api import SearchRequest, SearchResult, plan_search
+from tausearch.api import SearchResult
 from tausearch.runs import (
     Constraint,
     Record,
@@ -127,31 +126,10 @@ class TestReading:
         with pytest.raises(InputError, match="unknown metric 'average_incremental_accuracy'"):
             constraints_named([text], METHODS["joint"], 3, on_gpu=False)
 
-    def test_removability_is_of_task_vectors_and_several_tasks(self) -> None:
-        text = "removability/target >= 20"
-        fault = f"^--constraint {text}: ewc has no task vectors to leave out; allowed with it: ita-fft"
-        with pytest.raises(InputError, match=fault):
-            constraints_named([text], METHODS["ewc"], 3, on_gpu=False)
-        with pytest.raises(InputError, match=f"^--constraint {text}: leaves out one task of several, and the bench"):
-            constraints_named([text], METHODS["ita-lora"], 1, on_gpu=False)
-
     def test_a_bound_on_removability_has_the_trials_measure_it(self, spec: SearchSpec) -> None:
         for texts, measured in [(("forgetting <= 5",), False), (("seconds <= 5", "removability/rest <= 3"), True)]:
             wanted = bound(spec, *texts)
             assert wanted.trial_config(0, {}, cache=None).removability == wanted.removability == measured
-
-    def test_one_bound_on_a_side(self) -> None:
-        assert len(of("forgetting <= 5", "forgetting >= -5", "seconds <= 5")) == 3
-        with pytest.raises(InputError, match="val/forgetting has a bound on this side already"):
-            of("forgetting <= 5", "val/forgetting <= 6")
-
-    @pytest.mark.parametrize(
-        "texts", [("forgetting <= 5", "forgetting >= 10"), ("forgetting >= 10", "forgetting <= 5")]
-    )
-    def test_two_bounds_that_no_trial_keeps_together(self, texts: tuple[str, str]) -> None:
-        with pytest.raises(InputError, match=f"{texts[1]}: no trial can keep it together with val/{texts[0]}$"):
-            of(*texts)
-        assert len(of("forgetting <= 5", "forgetting >= 5", "final_accuracy >= 10")) == 3
 
     def test_it_is_a_text_in_run_yaml(self, spec: SearchSpec, tmp_path: Path) -> None:
         spec, directory = make_run_directory(bound(spec, "forgetting <= 5", "seconds <= 9"), Storage(tmp_path))
@@ -332,21 +310,6 @@ class TestFront:
         trials = [forgets(0, 80, 2), forgets(1, 80, 2)]
         assert pareto_front(trials) == trials and pareto_front([]) == []
 
-    def test_status_shows_it(self, spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
-        spec, directory = make_run_directory(spec, Storage(tmp_path))
-        for trial in TestChoosing.TRIALS:
-            Record(directory.record).write(trial)
-        command = ["status", spec.name, "--storage", str(tmp_path)]
-        _, out, _ = ask(*command, "--format", "json")
-        assert json.loads(out)["pareto_front"] == [1, 3]
-        _, out, _ = ask(*command)
-        assert "Pareto front of accuracy and forgetting" in out
-
-
-def test_python_and_run_yaml_say_the_same(tmp_path: Path) -> None:
-    request = SearchRequest("digits", "ita-lora", constraint=["forgetting <= 5"], storage=tmp_path)
-    assert plan_search(request).spec.constraints == of("forgetting <= 5")
-
 
 class TestWhyNothingIsChosen:
     def test_no_trial_has_finished(self) -> None:
@@ -383,10 +346,3 @@ def test_no_more_trials_are_re_evaluated_than_there_are(spec: SearchSpec, best: 
     assert reevaluations_of(asked) == 2 * min(best, 4) and reevaluations_of(spec) == 0
     more = spec.model_copy(update={"reevaluate": Reevaluate(best=best, runs=2, start=True)})
     assert reevaluations_of(more) == 8, "the start is one of the four"
-
-
-def test_a_round_never_has_the_seed_of_the_search(spec: SearchSpec) -> None:
-    last = spec.model_copy(update={"seed": 2**32 - 2, "reevaluate": Reevaluate(best=1, runs=3)})
-    again = ReevaluationSpec.of(last)
-    assert [again.seed_of(again.number(5, k)) for k in range(3)] == [2**32 - 1, 0, 1]
-    assert [again.split_of(again.number(5, k)) for k in range(3)] == [2**32 - 1, 0, 1]

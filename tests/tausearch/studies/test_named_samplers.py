@@ -20,7 +20,7 @@ from tausearch.studies.schedulers import pruner_named
 from tausearch.studies.study import SearchStudy, require_sampler
 from tests.support.packages import install
 from tests.support.runs.trials import make_trial
-from tests.tausearch.studies.test_searchers import AVERAGE, play, with_
+from tests.tausearch.studies.test_searchers import play, recorded, with_
 from trainables.errors import InputError
 from trainables.user_code import allow_code
 
@@ -118,14 +118,6 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 NAMED = ["optuna:CmaEsSampler", "optuna:NSGAIISampler", "optuna:QMCSampler", "optuna:TPESampler", "their_samplers:Walk"]
-
-
-def recorded(points: list[dict[str, Any]], straight: OptunaSearcher, count: int) -> list[Any]:
-    values = [trial.value for trial in straight.study.optuna.trials]
-    history = [make_trial(n, value=values[n], hyperparameters=points[n]) for n in range(count)]
-    for number, trial in enumerate(history):
-        trial.rows = [{"task": 1.0, AVERAGE: values[number]}]
-    return history
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
@@ -264,10 +256,13 @@ def test_what_is_known_of_optunas_own() -> None:
 
 
 def test_options_reach_ours_over_what_we_take() -> None:
-    sampler: Any = algorithm_named("tpe", {"n_startup_trials": 9, "constant_liar": "false"}).sampler(3)
-    assert (sampler._n_startup_trials, sampler._constant_liar, sampler._multivariate) == (9, False, True)
+    for no in ("false", "False"):
+        sampler: Any = algorithm_named("tpe", {"n_startup_trials": 9, "constant_liar": no}).sampler(3)
+        assert (sampler._n_startup_trials, sampler._constant_liar, sampler._multivariate) == (9, False, True)
     asha: Any = pruner_named("asha", {"reduction_factor": 4})
     assert (asha._reduction_factor, asha._min_resource) == (4, 3)
+    for first_stop in (5, 0, 2.0):  # the last two are of searches of earlier versions, which go on
+        assert vars(pruner_named("median", {"first_stop": first_stop}))["first_stop"] == first_stop
 
 
 def test_a_pruner_of_the_user_stops_trials(spec: SearchSpec) -> None:
@@ -449,12 +444,6 @@ def test_only_code_of_the_user_is_code_of_the_run(spec: SearchSpec) -> None:
     assert with_(spec, algorithm="a.b:C", scheduler="d:E").code == ("a.b:C", "d:E")
     curvatures = {**spec.space, "curvature": Choices(choices=("fisher", "mine:Curvature"))}
     assert with_(spec, space=curvatures).code == ("mine:Curvature",)
-
-
-def test_an_option_of_a_rule_of_ours_goes_before_what_we_take() -> None:
-    for first_stop in (5, 0, 2.0):  # the last two are of searches of earlier versions, which go on
-        assert vars(pruner_named("median", {"first_stop": first_stop}))["first_stop"] == first_stop
-    assert vars(algorithm_named("tpe", {"constant_liar": "False"}).sampler(3))["_constant_liar"] is False
 
 
 def test_a_sampler_that_a_package_brings_is_named_among_those_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import optuna
 import pytest
 
 from search_spaces.schema import Choices, Range
-from tausearch.execution import concurrent_trials, dispatcher as dispatcher_module
+from tausearch.execution import dispatcher as dispatcher_module
 from tausearch.execution.tune_adapters import TuneScheduler, TuneSearcher
 from tausearch.runs import (
     ALGORITHMS,
@@ -20,6 +20,7 @@ from tausearch.runs import (
     Resources,
     SearchSpec,
     StopRule,
+    TrialSummary,
     TrialTable,
     chosen_trial,
     gain_of,
@@ -29,7 +30,7 @@ from tausearch.studies import FixedSearcher, OptunaSearcher, ReevaluationSearche
 from tausearch.studies.algorithms import SEARCH_ALGORITHMS
 from tausearch.studies.grid import grid_points
 from tausearch.studies.study import SearchStudy
-from tests.support.runs.trials import dispatcher_of, final_spec, make_trial
+from tests.support.runs.trials import dispatcher_of, make_trial
 from trainables.metrics import VALIDATION
 
 FINAL, AVERAGE = VALIDATION.final_accuracy, VALIDATION.average_accuracy
@@ -51,6 +52,15 @@ def play(spec: SearchSpec, source: OptunaSearcher) -> list[dict[str, object]]:
     return points
 
 
+def recorded(points: list[dict[str, Any]], straight: OptunaSearcher, count: int) -> list[TrialSummary]:
+    """The first trials of a search that was played."""
+    values = [trial.value for trial in straight.study.optuna.trials]
+    history = [make_trial(n, value=values[n], hyperparameters=points[n]) for n in range(count)]
+    for number, trial in enumerate(history):
+        trial.rows = [{"task": 1.0, AVERAGE: values[number]}]
+    return history
+
+
 MODELLED = [("tpe", 15), ("gp", 11), ("random", 15)]  # a Gaussian process takes longest; all model from trial 6 on
 
 
@@ -69,10 +79,7 @@ def test_a_search_that_was_killed_tries_what_it_would_have_tried(spec: SearchSpe
     spec = with_(spec, algorithm=algorithm, trials=trials)
     straight = OptunaSearcher(spec)
     points = play(spec, straight)
-    values = [trial.value for trial in straight.study.optuna.trials]
-    history = [make_trial(n, value=values[n], hyperparameters=points[n]) for n in range(9)]
-    for number, trial in enumerate(history):
-        trial.rows = [{"task": 1.0, AVERAGE: values[number]}]
+    history = recorded(points, straight, 9)
     history[8] = make_trial(8, tasks=0, hyperparameters=points[8])  # it was running
     assert play(spec, OptunaSearcher(spec, history)) == points[8:]
 
@@ -346,18 +353,6 @@ def test_samplers_model_from_the_seventh_trial_on() -> None:
     assert [type(each).__name__ for each in made] == ["SteadyTPE", "GPSampler", "RandomSampler", "RandomSampler"]
     assert made[0]._n_startup_trials == made[1]._n_startup_trials == 6
     assert (made[0]._multivariate, made[0]._constant_liar) == (True, True)
-
-
-def test_an_algorithm_that_learns_is_not_asked_for_everything_at_once(spec: SearchSpec) -> None:
-    def wanted(**changes: object) -> int:
-        return concurrent_trials(spec.model_copy(update=changes), cpus=64, gpus=0)
-
-    assert wanted(trials=12) == 3 and wanted(trials=12, algorithm="gp") == 3
-    assert wanted(trials=4) == 2 and wanted(trials=1) == 1
-    assert wanted(trials=12, algorithm="random") == 12 and wanted(trials=12, algorithm="grid") == 12
-    assert wanted(trials=400) == 64
-    assert wanted(trials=12, resources=Resources(max_concurrent_trials=9)) == 9
-    assert concurrent_trials(final_spec(spec, trials=3, seeds=(0, 1, 2)), cpus=64, gpus=0) == 3
 
 
 def test_a_cluster_that_grows_is_asked_again(spec: SearchSpec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,10 +99,6 @@ class TestObjective:
             with pytest.raises(InputError, match="lr of the point must be a number from 0.001 to 0.1, got"):
                 made.nearest({**point, "lr": wrong})
 
-    def test_a_split_that_is_not_there(self) -> None:
-        with pytest.raises(InputError, match="split must be one of 0, 1, 2, got 3"):
-            table().objective(split=3)
-
     def test_splits_are_the_seeds_of_validated_runs_in_order(self) -> None:
         runs = table(noise=1.0).runs
         made = ConfigurationTable(

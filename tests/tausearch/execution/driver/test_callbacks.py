@@ -16,7 +16,6 @@ from tausearch.runs import Conclusion, Record, SearchSpec, StorageError
 from tausearch.tracking import Event, RunBegan, RunEnded
 from tests.support.runs.trials import make_trial
 from tests.tausearch.execution.driver.world import World, finish_one, opened, then
-from trainables.errors import InputError
 
 
 class Keeper:
@@ -60,13 +59,3 @@ def test_a_run_that_has_ended_is_told_once_more(spec: SearchSpec, tmp_path: Path
     begun, *between, end = keeper.told
     assert isinstance(begun, RunBegan) and begun.trials == tuple(known) and isinstance(end, RunEnded)
     assert len(between) == 4 * 5 and all(event.repeated for event in between)  # type: ignore[union-attr]
-
-
-def test_a_refused_cluster_tells_callbacks_nothing(run: Run, world: World) -> None:
-    def refuse() -> None:
-        raise InputError("no node has a GPU")
-
-    world.starting, keeper = refuse, Keeper()
-    with pytest.raises(InputError):
-        drive(run, DriveOptions(callbacks=[keeper]))
-    assert keeper.told == []

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TextIO
 
 import pytest
@@ -238,14 +239,16 @@ def test_any_other_error_is_raised_and_what_was_found_is_kept(error: Exception, 
 
 
 def test_a_cluster_that_cannot_run_trials_leaves_the_run_as_it_was(run: Run, world: World) -> None:
+    told: list[object] = []
+
     def refuse() -> None:
         raise InputError("no node has a GPU")
 
     note_stopped(run.directory, "interrupted")
     world.starting = refuse
     with pytest.raises(InputError, match="no node has a GPU"):
-        drive(run)
-    assert run.directory.stopped_file.read_text() == "interrupted\n"
+        drive(run, DriveOptions(callbacks=[SimpleNamespace(on_event=told.append)]))
+    assert told == [] and run.directory.stopped_file.read_text() == "interrupted\n"
     assert MlflowWriter.closed == [] and world.did == [("ray", [run.spec.resources], None)]
 
 
