@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from tausearch.runs import (
 )
 from tausearch.runs.creation import make_run_directory
 from tausearch.studies import OptunaSearcher
-from tests.support.command_line import Ask
 from tests.support.runs.trials import final_spec, make_trial
 from tests.tausearch.several.made import several_spec
 from trainables.task_names import NamedTask
@@ -388,33 +386,3 @@ def test_a_search_that_only_finishes_what_runs_prepares_no_more(spec: SearchSpec
     found = preview_spec(spec.model_copy(update=changes), Storage(tmp_path), None, [*trials, running])
     assert found.left == 1 and found.taken.pace is not None
     assert found.seconds_inside == found.taken.pace.seconds(1, 1) > 60.0
-
-
-class TestDryRun:
-    def test_it_shows_the_points_and_starts_nothing(self, tmp_path: Path, ask: Ask) -> None:
-        root = tmp_path / "runs"
-        command = ["search", "digits", "ewc", "--algorithm", "grid", "--trials", "5", "--dry-run"]
-        command += ["--storage", str(root)]
-        code, out, _ = ask(*command)
-        assert code == 0 and "5 trials of 5 tasks each, 25 tasks to train" in out and "5 of 18 points" in out
-        assert "nothing was started" in out and not root.exists()
-        code, out, _ = ask(*command, "--format", "json")
-        told = json.loads(out)
-        found = tausearch.preview_search("digits", "ewc", algorithm="grid", trials=5, storage=root)
-        assert code == 0 and told == json.loads(json.dumps(found.as_dict())) and len(told["points"]) == 5
-        assert told["algorithm"] == "grid" and told["steps_per_epoch"] == [9, 9, 9, 9, 8] and told["batch_size"] == 32
-
-    def test_a_final_run_says_its_seeds(self, spec: SearchSpec, tmp_path: Path, ask: Ask) -> None:
-        plan = tausearch.api.plan_search(tausearch.api.SearchRequest("digits", "finetune", storage=tmp_path))
-        best = tausearch.studies.unsearched_best_file(plan.spec)
-        found = tausearch.preview_train(best, seeds=[3, 4], storage=tmp_path)
-        assert found.spec.seeds == (3, 4) and found.tasks == 10 and "trials:" not in str(found)
-        best.save(tmp_path / "best.yaml")
-        command = ["train", str(tmp_path / "best.yaml"), "--seeds", "3,4", "--dry-run", "--storage", str(tmp_path)]
-        code, out, _ = ask(*command)
-        assert code == 0 and "2 seeds of 5 tasks each, 10 tasks to train" in out
-
-    def test_what_is_wrong_is_said(self, tmp_path: Path, ask: Ask) -> None:
-        command = ["search", "digits", "ewc", "--algorithm", "grid", "--trials", "99", "--dry-run"]
-        code, _, err = ask(*command, "--storage", str(tmp_path))
-        assert code == 2 and "the grid has 18 points" in err

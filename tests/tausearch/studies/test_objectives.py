@@ -12,7 +12,7 @@ from time import process_time
 import pytest
 
 from tausearch.api import SearchResult
-from tausearch.cli.output import search_as_dict, show_status, status_as_dict
+from tausearch.cli.output import search_as_dict, status_as_dict
 from tausearch.cli.output.reevaluations import reevaluated_words, reevaluation_progress
 from tausearch.presentation import SearchPlots, draw_figure, front_table, reevaluation_table
 from tausearch.runs import (
@@ -432,9 +432,7 @@ class TestOptuna:
         assert recorded.value(recorded.best) == 2.0 and recorded.regret(5.0) == 3.0
 
 
-def test_the_front_is_written_shown_and_drawn(
-    spec: SearchSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_front_is_written_told_and_drawn(spec: SearchSpec, tmp_path: Path) -> None:
     start = {"alpha": 1.0, "lr": 0.01}
     spec, directory = make_run_directory(aiming(spec, "final_accuracy", "forgetting", start=start), Storage(tmp_path))
     trials = trials_at(POINTS)
@@ -461,12 +459,6 @@ def test_the_front_is_written_shown_and_drawn(
     found_best = {"best": best, "best_file": directory.best_file, "reevaluation": None}
     result = SearchResult(directory.name, directory.path, trials, out_of_time=False, over=True, **about, **found_best)
     assert search_as_dict(result, spec)["front"] == found["front"] and result.front == status.front
-    show_status(status)
-    out = capsys.readouterr().out
-    assert "aims at       more final_accuracy, less forgetting; chosen at the knee" in out
-    chosen = "chosen final_accuracy 88.00 %, forgetting 4.00 points"
-    assert f"start         final_accuracy 90.00 %, forgetting 10.00 points (trial 0), {chosen}\n" in out
-    assert "Pareto front of final_accuracy and forgetting" in out
     plot = SearchPlots(spec, trials, chosen=2).front()
     assert plot is not None and [[len(series.x) for series in facet.series] for facet in plot.facets] == [[4, 1, 3]]
     assert "Trial 2 is chosen." in plot.caption and plot.facets[0].series[1].x == [2.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import statistics
@@ -335,42 +334,17 @@ def test_by_default_half_of_the_trials_are_replayed_with_five_seeds(
         replays_of(storage, "five")
 
 
-def test_the_command_prints_a_table_and_json(storage: Storage, ask: Ask) -> None:
-    asked = ["runs", "replay", "s", "--algorithm", "random", "--trials", "12", "--seeds", "0,1,2"]
-    code, out, err = ask(*asked, "--storage", str(storage.root))
-    assert (code, err) == (0, "") and "s: 20 recorded trials, 120 tasks; best is trial" in out
-    assert out.count("│ random") == 3 and "12 trials each" in out and "left out" not in out
-    table = [[cell.strip() for cell in line.strip("┃│").replace("┃", "│").split("│")] for line in out.splitlines()]
-    heads = ["algorithm", "scheduler", "chosen, val accuracy", "regret", "finds the best"]
-    (shown,) = [row for row in table if row[:2] == ["random", "none"]]
-    assert [*heads, "tasks", "stopped", "distance"] in table and (shown[4].endswith(" of 3"), shown[5:7]) == (
-        True,
-        ["72", "0.0"],
-    )
-    code, out, _ = ask(*asked, "--storage", str(storage.root), "--format", "json")
-    found = json.loads(out)
-    first = found["outcomes"][0]
-    assert (first["algorithm"], first["scheduler"], found["trials"]) == ("random", "none", 12)
-    assert [each["seed"] for each in first["replays"]] == [0, 1, 2] and first["tasks"]["mean"] == 72
-    for row, outcome in zip([row for row in table if row[0] == "random"], found["outcomes"], strict=True):
-        means = [statistics.fmean(each[of] for each in outcome["replays"]) for of in ("stopped", "distance")]
-        assert row[6:8] == [f"{means[0]:.1f}", f"{means[1]:.2f}"]
-    assert (found["name"], found["benchmark"], found["method"]) == ("s", "digits", "ita-lora")
-    assert {**found["recorded"], "best": ""} == {
-        "algorithm": "tpe",
-        "scheduler": "none",
-        "trials": 20,
-        "left_out": 0,
-        "tasks": 120,
-        "best": "",
-    }
-    each = first["replays"][0]
-    assert each.keys() == {"seed", "chosen", "value", "tried", "stopped", "tasks", "distance"}
-    assert len(set(each["tried"])) == 12 and each["chosen"] in each["tried"]
-    best = found["recorded"]["best"]["value"]
-    assert shown[2:4] == [f"{first['accuracy']['mean']:.2f} ± {first['accuracy']['std']:.2f}", f"{first['regret']:.2f}"]
-    assert first["regret"] == pytest.approx(best - statistics.fmean(each["value"] for each in first["replays"]))
-    assert first["found_best"] == sum(each["value"] == best for each in first["replays"])
+def test_the_table_has_means_over_the_seeds(storage: Storage, capsys: pytest.CaptureFixture[str]) -> None:
+    found = replays_of(storage, "s", algorithm="random", trials=12, seeds=(0, 1, 2))
+    show_replays(found)
+    shown = [line.strip("│").split("│") for line in capsys.readouterr().out.splitlines() if line.startswith("│ random")]
+    for row, outcome in zip(shown, found.outcomes, strict=True):
+        means = [statistics.fmean(getattr(each, of) for each in outcome.replays) for of in ("stopped", "distance")]
+        assert [cell.strip() for cell in row[6:8]] == [f"{means[0]:.1f}", f"{means[1]:.2f}"]
+    plain = found.as_dict()["outcomes"][0]
+    best, values = found.recorded.best.value, [each["value"] for each in plain["replays"]]
+    assert best is not None and plain["regret"] == pytest.approx(best - statistics.fmean(values))
+    assert plain["found_best"] == values.count(best)
 
 
 @pytest.mark.parametrize(
