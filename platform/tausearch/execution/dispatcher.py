@@ -121,7 +121,7 @@ class Dispatcher:
             self._by_name[run.spec.name] = run
 
     def _has_room(self) -> bool:
-        """Whether a CPU is free; without free CPUs no run is asked or opened. `_takes` looks at the GPUs, too."""
+        """Whether a trial could start, by the bound and the CPUs; else no run is opened. `_takes` looks at the GPUs."""
         if self.max_concurrent_trials is not None and self.active >= self.max_concurrent_trials:
             return False
         return self._may_wait or self.active == 0 or self._used()[0] < self._capacity[0]

@@ -25,7 +25,7 @@ _RESERVED = ("cache", "mlflow.db", "mlflow.lock", "mlflow-artifacts", "compare.p
 PAPER = "paper"  # the source of a warm start that is no run
 _MAX_SUGGESTIONS = 5  # run names in an error message
 LONGEST_NAME = 100  # characters
-_CREATED = re.compile(r"^created: (\d+\.\d+)$", re.MULTILINE)  # of `run.yaml`, which is parsed later and by a few alone
+_CREATED = re.compile(r"^created: (\d+\.\d+)$", re.MULTILINE)  # in `run.yaml`; reading all as YAML takes long
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
 
 
