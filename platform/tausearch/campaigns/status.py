@@ -298,8 +298,10 @@ def _state(runs: CellRuns, search: RunStatus | None, final: RunStatus | None) ->
             return ("training" if final.state == "running" else "stopped"), None
         if _has_earlier_choice(search, final):
             return "stopped", None  # its final run has not started anew
-        bad = [trial for trial in final.trials if trial.status != "complete"]
-        return ("failed", f"seed {bad[0].seed} {bad[0].status}: {bad[0].error}") if bad else ("done", None)
+        for trial in final.trials:
+            if trial.status != "complete":
+                return "failed", f"{final.spec.label(trial.number)} {trial.status}: {trial.error}"
+        return "done", None
     if search is None:
         return "waiting", None
     if not searched:

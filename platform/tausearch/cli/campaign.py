@@ -140,12 +140,9 @@ def delete(
         return
     named: list[str] = []
     try:
-        named += [
-            run
-            for cell in campaigns.read_cells(directory).cells
-            for run in (cell.search, cell.final)
-            if run is not None
-        ]
+        saved = campaigns.read_cells(directory)
+        runs = [run for cell in saved.cells + saved.gone for run in (cell.search, cell.final)]
+        named += dict.fromkeys(run for run in runs if run is not None)
     except InputError:
         if not directory.path.is_dir():
             raise  # else it is damaged, of a newer version, or has a pilot alone

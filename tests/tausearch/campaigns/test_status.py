@@ -109,6 +109,14 @@ def test_the_first_of_several_lost_seeds_is_named(tmp_path: Path) -> None:
     assert (first.state, first.reason) == ("failed", "seed 5 diverged: not finite")
 
 
+def test_a_lost_seed_is_named_with_its_class_order(tmp_path: Path) -> None:
+    plan = started(tmp_path, TABLE.replace("[0, 1]", "[5], class_orders: [7, 8]"))
+    record = Record(make_run_directory(plan.cells[2].training.spec, plan.storage)[1].record, tasks=1)
+    record.write(on_test(replace(make_trial(0, 1, 80.0), seed=5)))
+    record.write(replace(make_trial(1, 0, status="failed", error="killed"), seed=5))
+    assert status_of(plan).cells[2].reason == "seed 5 (class order 8) failed: killed"
+
+
 def test_scores_are_those_of_the_seeds_that_have_finished(tmp_path: Path) -> None:
     plan = started(tmp_path)
     directory = make_run_directory(plan.cells[2].training.spec, plan.storage)[1]
@@ -303,6 +311,8 @@ def test_a_campaign_that_is_deleted_leaves_its_runs_and_other_campaigns(tmp_path
     assert "--yes deletes without asking" in refused("campaign", "delete", name)
     with driver_lock(plan.directory, "campaign"):
         assert f"campaign {name!r} is being driven" in refused("campaign", "delete", name, "--yes")
+    kept = read_cells(plan.directory)  # a cell has left the file
+    kept.model_copy(update={"cells": kept.cells[1:], "gone": kept.cells[:1]}).save(plan.directory)
     out, _ = command("campaign", "delete", name, "--yes", "--storage", plan.storage.root)
     assert out == f"deleted campaign {name} (runs that stay: {run}, {final})\n"
     assert not plan.directory.path.exists() and read_cells(other)
