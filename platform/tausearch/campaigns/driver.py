@@ -174,7 +174,8 @@ def _as_it_was(plan: CampaignPlan, runs: Sequence[str]) -> Iterator[None]:
         if not any(map(plan.storage.run_exists, runs)):  # it has begun nothing
             for path in set(plan.directory.path.iterdir()) - known:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if saved_text is not None and not any(map(plan.storage.run_exists, new)):
+        begun = any(map(plan.storage.run_exists, new))
+        if saved_text is not None and not begun and read_cells(plan.directory) == plan.saved_cells:  # no later choice
             replace_text(spec_file, saved_text)
         raise
 

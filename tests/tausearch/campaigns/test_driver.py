@@ -368,6 +368,21 @@ def test_a_campaign_that_grew_and_is_refused_keeps_its_cells(begun: bool, tmp_pa
     assert (plan.directory.spec_file.read_bytes() == before) != begun
 
 
+def test_a_campaign_that_is_refused_on_the_way_keeps_the_new_name_of_a_final_run(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(TABLE)
+    request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs")
+    plan = plan_campaign(request)
+    with driver_module._held(plan):
+        for spec in (spec for cell in plan.cells for spec in cell.specs):
+            make_run_directory(spec, plan.storage)
+    goes_on = plan_campaign(request)
+    renamed = goes_on.saved_cells.with_cell(goes_on.cells[0].runs.model_copy(update={"final": "t-another-choice"}))
+    with pytest.raises(InputError, match="no node fits"), driver_module._held(goes_on):
+        renamed.save(plan.directory)
+        raise InputError("no node fits")
+    assert read_cells(plan.directory) == renamed
+
+
 def test_what_another_driver_began_while_a_campaign_was_planned_is_kept(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(TABLE)
     request = CampaignRequest(tmp_path / "t.yaml", storage=tmp_path / "runs")
