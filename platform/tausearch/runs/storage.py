@@ -61,7 +61,7 @@ class Storage:
     def campaigns(self) -> list[CampaignDirectory]:
         """Return the folders of all campaigns, oldest first."""
         found = [each for each in map(CampaignDirectory, self.campaigns_folder.glob("[!.]*")) if each.exists()]
-        return sorted(found, key=lambda each: (_made(each.spec_file), each.name))
+        return sorted(found, key=lambda each: (made(each.spec_file), each.name))
 
     def run(self, name: str) -> RunDirectory:
         """Return a run directory, which need not exist; raises an `InputError` for wrong and reserved names."""
@@ -83,7 +83,7 @@ class Storage:
         except OSError as error:
             raise InputError(f"--storage {self.root}: cannot be read ({error.strerror})") from error
         found = [run for run in map(RunDirectory, folders) if run.exists()]
-        return sorted(found, key=lambda run: (_made(run.spec_file), run.name))
+        return sorted(found, key=lambda run: (made(run.spec_file), run.name))
 
     def read_each(
         self, read: Callable[[RunDirectory], T], newest: int | None = None, among: Sequence[RunDirectory] | None = None
@@ -149,7 +149,7 @@ def require_unmistakable(name: str) -> None:
         raise InputError(f"name {name!r}: stands for the paper's choices in --warm-start; choose another")
 
 
-def _made(spec_file: Path) -> float:
+def made(spec_file: Path) -> float:
     """Return the time that a specification notes: renaming, resuming and copying a run change that of its file."""
     try:
         noted = _CREATED.search(read_text(spec_file))

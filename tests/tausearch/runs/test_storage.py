@@ -67,6 +67,8 @@ class TestListing:
         made.model_copy(update={"created": None}).save(directory)  # an earlier version notes no time
         os.utime(directory.spec_file, (1, 1))
         assert [run.name for run in storage.runs()] == ["a", "c", "b"]
+        read_spec(directory).save(directory)  # that of its file is noted
+        assert [run.name for run in storage.runs()] == ["a", "c", "b"]
         directory.spec_file.write_bytes(b"created: \xff")
         assert len(storage.runs()) == 3
 

@@ -13,7 +13,7 @@ from tausearch.runs.parts.spec import MultiSearchSpec
 from tausearch.runs.specs.final import FinalSpec
 from tausearch.runs.specs.kinds import AnySpec
 from tausearch.runs.specs.search import SearchSpec
-from tausearch.runs.storage import Storage
+from tausearch.runs.storage import Storage, made
 from trainables.errors import InputError
 from trainables.task_names import NamedTask
 
@@ -32,7 +32,8 @@ def read_spec(directory: RunDirectory) -> AnySpec:
         raise InputError(
             f"run {directory.name!r}: run.yaml is that of a run named {spec.name!r}; give the folder this name"
         )
-    return spec.model_copy(update={"tasks": _read_tasks(directory)})
+    created = made(directory.spec_file) if spec.created is None else spec.created  # runs of 0.1.0 lack it
+    return spec.model_copy(update={"tasks": _read_tasks(directory), "created": created})
 
 
 def finals_of(storage: Storage, search: AnySpec) -> list[FinalSpec]:

@@ -83,7 +83,7 @@ class RunSpec(Strict):
     with_bounds: bool = False  # whether `probe` and `joint` are run after it, where they were not measured yet
     tasks: Annotated[tuple[NamedTask, ...], Field(exclude=True)] = ()  # by name; empty where their file is missing
     version: str = Field(default_factory=lambda: version("tausearch"))  # of the tausearch that made the run
-    created: FiniteFloat | None = None  # when its directory was made, seconds since the epoch; earlier runs lack it
+    created: FiniteFloat | None = None  # when its directory was made, seconds since the epoch
     code_digests: dict[str, str] = {}  # of the files of the user's code, by its name, when the run last started
 
     @property
