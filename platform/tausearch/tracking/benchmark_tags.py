@@ -30,23 +30,22 @@ class TableRow:
 def log_benchmark_table(
     storage: Storage, uri: str, benchmark: str, table: str, rows: Sequence[TableRow], gone: Collection[str] = ()
 ) -> str:
-    """Tag the runs of a benchmark's table, and untag earlier runs of the same methods.
+    """Tag the runs of a benchmark's table, and untag its earlier runs of the same methods.
 
     One search and one final run of each method get `TABLE_TAG`; its value is the table's name. Methods that are `gone`
-    from the table lose it.
+    from the table lose it. Runs of other tables keep theirs.
 
     Returns:
         The part of a page's address, after that of the server, that shows the final runs side by side, best first.
     """
     client, experiment = open_store(storage, uri, benchmark)
     wanted = {spec.id: row for row in rows for spec in row.runs if spec.id}
-    methods = {each.method for each in rows}
+    methods = {each.method for each in rows}.union(gone)
     for run in search_runs(client, experiment, f"tags.`{ID_TAG}` != ''"):  # without those of trials
         row = wanted.get(run.data.tags.get(ID_TAG, ""))
-        method, tagged = run.data.tags.get("method"), run.data.tags.get(TABLE_TAG)
         if row is not None:
             _mark(client, run, table, row)
-        elif (tagged is not None and method in methods) or (tagged == table and method in gone):
+        elif run.data.tags.get(TABLE_TAG) == table and run.data.tags.get("method") in methods:
             client.delete_tag(run.info.run_id, TABLE_TAG)
     view = f"tausearch-{table}"
     client.set_experiment_tag(experiment, f"{VIEW_TAG}{view}", json.dumps(_view(table, rows)))
