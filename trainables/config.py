@@ -21,6 +21,7 @@ class TrialConfig:
     benchmark: str  # as `BenchmarkRef` reads it
     purpose: Purpose  # "search" measures on the validation split, "final" on the test split
     split_seed: int  # of the validation split
+    images: tuple[int, int] | None = None  # to train and to evaluate on, as its run noted them; None: not compared
     method: str
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     seed: int = 0

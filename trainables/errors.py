@@ -55,6 +55,10 @@ class NotFetchedError(InputError):
     """Weights could not be fetched."""
 
 
+class OtherImagesError(InputError):
+    """The numbers of images are not those that a run began with, from which its split was drawn."""
+
+
 class DivergedError(ArithmeticError):
     """Training diverged: the loss or the weights became NaN or infinite, or the loss blew up.
 

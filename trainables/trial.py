@@ -10,7 +10,7 @@ from ray import tune
 
 from trainables.backbones import Backbone, InputSpec
 from trainables.config import Purpose, TrialConfig
-from trainables.data import Benchmark, build_benchmark, get_source
+from trainables.data import Benchmark, build_benchmark, get_source, require_counts
 from trainables.device import claim, peak_bytes, release
 from trainables.errors import DivergedError
 from trainables.metrics import PEAK_GPU_BYTES
@@ -26,8 +26,11 @@ def build_sequence(config: TrialConfig) -> IncrementalSequence:
     for name, folder in config.code.items():
         allow_code(name, folder)
     backbone = Backbone.of(config.backbone, config.backbone_weights, config.initial_head)
+    benchmark = _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input)
+    if config.images is not None:
+        require_counts(config.run, config.images, benchmark.counts, f"{config.benchmark}: ")
     return IncrementalSequence(
-        _benchmark(config.benchmark, config.data_root, config.purpose, config.split_seed, backbone.input),
+        benchmark,
         config.method,
         config.hyperparameters,
         backbone=backbone,

@@ -107,7 +107,7 @@ def _config(
 ) -> TrialConfig:
     protocol = spec.protocol.model_copy(update={"split_seed": seed})
     own = spec.model_copy(update={"seed": seed, "protocol": protocol})
-    return replace(own.trial_config(number, point, cache=cache), purpose=purpose)
+    return replace(own.trial_config(number, point, cache=cache), purpose=purpose, images=None)
 
 
 def _run(config: TrialConfig) -> TrialSummary:

@@ -11,6 +11,7 @@ from trainables.data.benchmark import (
     BenchmarkSpec as BenchmarkSpec,
     Task as Task,
     build_benchmark as build_benchmark,
+    require_counts as require_counts,
 )
 from trainables.data.embedded import BENCHMARKS as BENCHMARKS
 from trainables.data.images import (

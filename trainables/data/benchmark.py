@@ -20,7 +20,7 @@ from trainables.config import Purpose
 from trainables.data.images import ImageSet, StoredImages, concatenate, of_classes, select
 from trainables.data.splits import VALIDATION_SHARE, SplitName, stratified_split, task_sizes
 from trainables.data.transforms.normalisation import Transform, repeatable_text
-from trainables.errors import InputError
+from trainables.errors import InputError, OtherImagesError
 from trainables.metrics import MetricNames, names_of
 from trainables.task_names import NamedTask, named_tasks
 
@@ -108,6 +108,11 @@ class Benchmark:
         """Names of the accuracies on the evaluation images."""
         return names_of(self.purpose)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of images to train and to evaluate on, of all tasks: the same for each split seed and class order."""
+        return sum(len(task.train) for task in self.tasks), sum(map(len, self.evaluation))
+
     def merged(self) -> Task:
         """Return all tasks as one, for joint training."""
         train = concatenate([task.train for task in self.tasks])
@@ -141,6 +146,31 @@ def build_benchmark(
     seen = _fingerprint(spec, [task.train for task in tasks], stored, train_rows, transforms=True)
     seen_later = _fingerprint(spec, evaluation, eval_stored, eval_rows, transforms=False)
     return Benchmark(spec, purpose, split_seed, tuple(tasks), tuple(evaluation), seen, seen_later)
+
+
+def require_counts(
+    run: str,
+    began_with: tuple[int, int],
+    now: tuple[int, int],
+    where: str = "",
+    otherwise: str = "make a new run",
+    *,
+    same_split: bool = True,
+) -> None:
+    """Refuse other `Benchmark.counts` than a run began with: of more images, some that it learned would be tested.
+
+    Raises:
+        OtherImagesError: If one differs, or not all classes have the `same_split`. `where` stands before the fault, and
+            `otherwise` says what to do where the images cannot be brought back.
+    """
+    counts = zip(("train", "evaluation"), began_with, now, strict=True)
+    faults = [f"data.{name} was {was} images, is now {got}" for name, was, got in counts if was != got]
+    if not same_split:
+        faults.append("data: an image was added, deleted, or moved to another class")
+    if faults:
+        raise OtherImagesError(
+            f"run {run!r}: {where}{faults[0]}; bring back the images that it began with, or {otherwise}"
+        )
 
 
 def _require_examples(spec: BenchmarkSpec, labels: Tensor, eval_labels: Tensor, purpose: Purpose) -> None:

@@ -22,6 +22,7 @@ from trainables.data import (
     build_benchmark,
     get_source,
     reference as known_reference,
+    require_counts,
 )
 from trainables.data.dataset import Dataset, data_root as root_of, dataset_of, on_disk
 from trainables.data.disk.passes import longest_side
@@ -159,22 +160,12 @@ class OpenBenchmark:
     def require_images(
         self, run: str, began_with: DataFacts, now: DataFacts, where: str = "", *, otherwise: str = "make a new run"
     ) -> None:
-        """Refuse another number of images than a run began with; say where images of the same number may be others.
+        """Refuse another number of images of a class than a run began with; see `require_counts` for the error.
 
-        The split is drawn from the numbers of all classes: of more images, some that the run learned would be tested.
-
-        Raises:
-            InputError: If the number of all images or that of a class differs. `where` stands before the fault, and
-                `otherwise` says what to do where the images cannot be brought back.
+        Where the numbers are the same, say that the images may be others.
         """
-        counts = {key: (getattr(began_with, key), getattr(now, key)) for key in ("train", "evaluation")}
-        faults = [f"data.{key} was {was} images, is now {got}" for key, (was, got) in counts.items() if was != got]
-        if not began_with.has_split_of(now):
-            faults.append("data: an image was added, deleted, or moved to another class")
-        if faults:
-            raise InputError(
-                f"run {run!r}: {where}{faults[0]}; bring back the images that it began with, or {otherwise}"
-            )
+        same_split = began_with.has_split_of(now)
+        require_counts(run, began_with.counts, now.counts, where, otherwise, same_split=same_split)
         self.say_other_images(run, began_with, now)
 
     def say_other_images(self, run: str, began_with: DataFacts, now: DataFacts) -> None:

@@ -103,7 +103,9 @@ def _piloted(cell: CellPlan) -> TrialConfig:
 def _of_trial(config: TrialConfig) -> str:
     """Return a digest of all that a trial computes; a share of a GPU counts as one, as only a pilot knows it."""
     same = {"run": "", "cache_bytes": None, "gpus_per_trial": math.ceil(config.gpus_per_trial)}
-    content = json.dumps({**config.as_dict(), **same}, sort_keys=True, default=str)
+    computed = {**config.as_dict(), **same}
+    del computed["images"]  # a check alone
+    content = json.dumps(computed, sort_keys=True, default=str)
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 

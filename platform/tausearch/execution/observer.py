@@ -17,6 +17,7 @@ from tausearch.execution.dispatcher import Dispatcher
 from tausearch.execution.run import Run
 from tausearch.execution.storage_watch import StorageWatch
 from tausearch.runs import Status, TrialSummary, final_value, metrics_of
+from trainables.errors import OtherImagesError
 
 
 class Observer(tune.Callback):
@@ -88,8 +89,15 @@ class Observer(tune.Callback):
             self._ended.append((self._run(trial), trial))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """A trial's process failed for the last time. If it could not write, the trial can be continued."""
-        if self.watch.is_storage_error(latest_error(trial)):
+        """A trial's process failed for the last time.
+
+        If it could not write, or met other images than its run began with, which ends the run, it can be continued.
+        """
+        error = latest_error(trial)
+        if self.watch.is_storage_error(error):
+            return
+        if isinstance(cause := cause_of(error), OtherImagesError):  # each trial to come would fail, too
+            self.dispatcher.queue.stop_run(self._run(trial), cause)
             return
         summary = replace(self._summary(trial), status="failed", error=_reason(trial))
         self._tell(self._run(trial), summary)
@@ -167,10 +175,14 @@ def latest_error(trial: Any) -> Exception | None:
     return error
 
 
+def cause_of(error: BaseException | None) -> BaseException | None:
+    """Return the error that a trial's process raised, without what Ray has put around it."""
+    return error.cause if isinstance(error, RayTaskError) else error
+
+
 def is_out_of_memory(error: Exception | None) -> bool:
     """Whether a trial's process ended because its GPU had no memory left for it."""
-    cause = error.cause if isinstance(error, RayTaskError) else error
-    return isinstance(cause, torch.OutOfMemoryError)
+    return isinstance(cause_of(error), torch.OutOfMemoryError)
 
 
 def status_of(result: Mapping[str, Any] | None, error: bool, final_metric: str) -> Status:

@@ -54,6 +54,11 @@ class DataFacts(Strict):
     evaluation_per_task: Annotated[tuple[PositiveInt, ...], UNUSED] = ()  # empty in recorded tables and older runs
 
     @property
+    def counts(self) -> tuple[int, int]:
+        """Numbers of images to train and to evaluate on; see `trainables.data.Benchmark.counts`."""
+        return self.train, self.evaluation
+
+    @property
     def accuracy_resolution(self) -> float:
         """The largest step of the final accuracy that one image makes, percent: one of the task with the fewest images.
 

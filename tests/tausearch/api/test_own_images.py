@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import shutil
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -35,7 +37,7 @@ from tausearch.api.benchmarks import FaultsOfEach, OpenBenchmark, images_then_we
 from tausearch.api.plans import one_benchmark
 from tausearch.api.requests import EvaluateRequest
 from tausearch.models import VectorSource
-from tausearch.runs import DataFacts, Reevaluate, TrialSummary
+from tausearch.runs import DataFacts, Reevaluate, ReevaluationSpec, TrialSummary
 from tausearch.studies import load_best, unsearched_best_file
 from tausearch.studies.best_file import make_best_file
 from tests.support.command_line import Command
@@ -43,7 +45,8 @@ from tests.support.imports import ROOT
 from trainables import user_code
 from trainables.backbones import EMBEDDED, Backbone, loading, offered
 from trainables.data import BenchmarkRef, build_benchmark, dataset, get_source
-from trainables.errors import InputError
+from trainables.errors import InputError, OtherImagesError
+from trainables.trial import build_sequence
 
 Folder = Callable[..., str]
 
@@ -465,6 +468,24 @@ class TestImagesThatHaveChanged:
         assert spec.data is not None  # of a run of an earlier version only the number of all images is known
         older = spec.model_copy(update={"data": spec.data.model_copy(update={"classes_digest": None})})
         continuation._require_unchanged(older)
+
+    def test_a_trial_that_meets_them_while_its_run_goes_on(self, folder: Folder, tmp_path: Path) -> None:
+        search = plan_search(wanted(folder(), tmp_path, name="s", reevaluate=2)).spec
+        best = make_best_file(search, TrialSummary(0, 0, "complete", {"lr": 0.01}, [], 50.0), 1)
+        asked = TrainRequest(best, storage=tmp_path / "runs")
+        final, ordered = (plan_training(replace(asked, class_orders=orders)).spec for orders in (None, [1, 2]))
+        specs = {"12": ReevaluationSpec.of(search), "16": final, "16 ": ordered}
+        configs = {was: spec.trial_config(1, {"lr": 0.01}, cache=None) for was, spec in specs.items()}
+        for config in configs.values():
+            build_sequence(config).close()
+        image = tmp_path / "own" / "train" / "a" / "0.png"
+        shutil.copy(image, image.with_name("9.png"))
+        for was, config in configs.items():
+            name = re.escape(f"run '{config.run}': {config.benchmark}: ")
+            fault = f"data.train was {was.strip()} images, is now {int(was) + 1}; bring back"
+            with pytest.raises(OtherImagesError, match=f"^{name}{fault}"):
+                build_sequence(config)
+            build_sequence(replace(config, images=None)).close()  # of a run that has noted none
 
     def test_of_a_benchmark_in_code_no_files_are_named(self, capsys: pytest.CaptureFixture[str]) -> None:
         before, now = (DataFacts(digest=each, train=1, evaluation=1) for each in "ab")

@@ -19,7 +19,7 @@ from tausearch.execution.observer import Observer, is_out_of_memory, status_of
 from tausearch.runs import RunDirectory, TrialSummary
 from tausearch.studies import FixedSearcher, TrialListener
 from tests.support.runs.trials import dispatcher_of, search_spec
-from trainables.errors import InputError
+from trainables.errors import InputError, OtherImagesError
 
 TRIAL = SimpleNamespace(
     config={"run": "s", "trial": 0, "seed": 0, "hyperparameters": {"lr": 0.1}},
@@ -231,6 +231,17 @@ def test_a_trial_that_could_not_write_is_not_given_up(observer: Observer, heard:
     failed = SimpleNamespace(config=TRIAL.config, error_file=None, pickled_error_file=str(tmp_path / "error"))
     observer.on_trial_error(0, [], failed)
     assert heard.trials == [] and "no space" in str(observer.watch.problem)
+
+
+def test_a_trial_that_meets_other_images_is_not_given_up_and_ends_its_run(
+    observer: Observer, heard: Heard, tmp_path: Path
+) -> None:
+    error = RayTaskError("train", "traceback", OtherImagesError("data.train was 9 images, is now 8"))
+    (tmp_path / "error").write_bytes(cloudpickle.dumps(error))
+    failed = SimpleNamespace(config=TRIAL.config, error_file=None, pickled_error_file=str(tmp_path / "error"))
+    observer.on_trial_error(0, [], failed)
+    queue: Any = observer.dispatcher.queue
+    assert heard.trials == [] and queue.errors == ["s: data.train was 9 images, is now 8"]
 
 
 def test_of_several_problems_of_the_storage_the_first_is_kept(tmp_path: Path) -> None:

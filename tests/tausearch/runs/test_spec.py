@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tausearch.runs import (
+    DataFacts,
     Reevaluate,
     ReevaluationSpec,
     Resources,
@@ -40,6 +41,7 @@ def asked(spec: SearchSpec) -> SearchSpec:
         "fixed": {"lr_pre": 0.1, "alpha": 1.0},
         "data_root": "/data",
         "cache_size": 2.5,
+        "data": DataFacts(digest="0", train=90, evaluation=10),
     }
     return spec.model_copy(update=changes)
 
@@ -54,6 +56,7 @@ def test_a_trial_of_a_search_is_told_all_of_it(asked: SearchSpec, tmp_path: Path
         "benchmark": "digits",
         "purpose": "search",
         "split_seed": 4,
+        "images": (90, 10),
         "method": "ita-lora",
         "hyperparameters": {"lr_pre": 0.1, "alpha": 2.0, "lr": 0.03},
         "seed": 9,

@@ -62,6 +62,8 @@ def test_options_hold_for_all_and_each_benchmark_keeps_its_protocol(tmp_path: Pa
     assert spec.value_labels.metric == "val/normalised"
     config = parts(spec).trial_config(3, {"alpha": 1.0}, cache=None)
     assert (config.trial, config.benchmark, config.seed, config.split_seed) == (3, "letters?epochs=2", 0, 0)
+    images = spec.images["letters?epochs=2"]
+    assert config.images == (images.train, images.evaluation) and spec.images["digits"].counts != config.images
     assert {part.protocol.epochs for part in planned(tmp_path).parts.values()} == {1}
     moved = {name: each.model_copy(update={"data_root": f"/{name[0]}"}) for name, each in spec.parts.items()}
     elsewhere = parts(spec.model_copy(update={"parts": moved, "data_root": "/d"}))

@@ -163,6 +163,10 @@ class PartsSpec(SpecOfSearch):
         """Return the folder of a part's dataset."""
         return self.benchmark_spec_of(number).data_root
 
+    def data_of(self, number: int) -> DataFacts | None:
+        """Return the images of a part."""
+        return self.benchmark_spec_of(number).data
+
     @property
     def user_code_names(self) -> tuple[str, ...]:
         """The names that may stand for code of the user, those of the search."""

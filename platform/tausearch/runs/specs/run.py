@@ -172,6 +172,10 @@ class RunSpec(Strict):
         """Return the folder of the published datasets of a trial."""
         return self.data_root
 
+    def data_of(self, number: int) -> DataFacts | None:
+        """Return the images of a trial."""
+        return self.data
+
     def extra_columns(self, number: int) -> dict[str, Any]:
         """Return further columns of a trial in the record and in MLflow."""
         return {}
@@ -247,6 +251,7 @@ class RunSpec(Strict):
         from trainables.data import BenchmarkRef  # torch takes seconds to import
 
         seed, order, benchmark = self.seed_of(number), self.class_order(number), self.benchmark_of(number)
+        images = self.data_of(number)
         artifacts = None
         if order is not None:
             benchmark = str(BenchmarkRef.parse(benchmark).with_options(class_order=order))
@@ -259,6 +264,7 @@ class RunSpec(Strict):
             benchmark=benchmark,
             purpose=self.purpose,
             split_seed=self.split_of(number),
+            images=None if images is None else images.counts,
             method=self.method,
             hyperparameters={**self.fixed, **hyperparameters},
             seed=seed,
