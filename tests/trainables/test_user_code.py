@@ -26,6 +26,7 @@ from trainables.user_code import (
     allow_code,
     allow_typed,
     called,
+    changed,
     digests_of,
     explained,
     explaining,
@@ -113,6 +114,7 @@ def test_the_digest_is_that_of_the_file_that_has_the_class_as_it_was_imported(pa
     importlib.reload(sys.modules["plugged_inner"])
     require_current(before)
     assert set(digests_of(["mine"]).values()).isdisjoint(before.values())
+    assert changed({"a": "1", "b": "1", "c": "1"}, {"a": "1", "b": "2", "d": "1"}) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -241,7 +243,7 @@ def test_a_name_that_two_claim_is_refused_and_both_are_named(path: Path) -> None
 
 
 def test_a_name_that_no_file_can_have_is_not_offered(path: Path) -> None:
-    install(path, "odd", {"methods ../up": "plugged_odd:A", "methods plain": "plugged_odd:A"})
+    install(path, "odd", dict.fromkeys(("methods ../up", "methods a/../up", "methods plain"), "plugged_odd:A"))
     assert installed("method") == ("plain",)
 
 
@@ -279,6 +281,7 @@ def test_what_a_call_raises_becomes_one_line_but_ctrl_c() -> None:
     with pytest.raises(KeyboardInterrupt):
         called("it", lambda: fails(KeyboardInterrupt()))
     assert called("it", lambda: 3) == 3
+    assert explained(ValueError("much " * 100)) == f"ValueError: {'much ' * 40}"
 
 
 def test_a_file_beside_it_takes_the_place_of_no_library(tmp_path: Path) -> None:

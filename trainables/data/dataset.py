@@ -134,7 +134,7 @@ class Dataset:
             raise InputError(f"benchmark {str(self.ref)!r}: class {name!r} has no image{readable} in the {part} part")
 
     def _wrong(self, what: str, wanted: int, got: int) -> InputError:
-        advice = "" if what == "classes" else "; --partial accepts a smaller copy"
+        advice = "; --partial accepts a smaller copy" if "images" in what else ""
         return InputError(f"benchmark {str(self.ref)!r} in {self.home}: {what}: expected {wanted}, got {got}{advice}")
 
     def both_parts(self, listing: Listing) -> dict[SplitName, Rows]:

@@ -97,7 +97,7 @@ def test_a_pickle_of_arrays_takes_no_memory_of_its_choice() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"fine_labels": [0, -1]}, "expected 100, got -1"),
+        ({"fine_labels": [0, -1]}, "expected 100, got -1\n"),
         ({"fine_labels": [0, 2**40]}, "must be a list of whole numbers"),
         ({"fine_labels": ["a", "b"]}, "must be a list of whole numbers"),
         ({"data": ["a", [1]]}, "must be an array of bytes"),
@@ -157,10 +157,14 @@ def test_a_prepared_form_is_checked(change: Callable[[Path], Any], why: str, fol
         assert why in refused("data", "check", f"folder:{folder}?tasks=2")
 
 
-def test_no_link_leads_a_preparation_out_of_the_folder(folder: Path, tmp_path: Path, refused: Refused) -> None:
+@pytest.mark.parametrize("link", ["tausearch-prepared", "tausearch-prepared/v1"])
+def test_no_link_leads_a_preparation_out_of_the_folder(
+    link: str, folder: Path, tmp_path: Path, refused: Refused
+) -> None:
     (tmp_path / "mine").mkdir()
-    (folder / "tausearch-prepared").symlink_to(tmp_path / "mine")
-    assert "tausearch-prepared: is a link" in refused("data", "prepare", f"folder:{folder}")
+    (folder / link).parent.mkdir(exist_ok=True)
+    (folder / link).symlink_to(tmp_path / "mine")
+    assert f"{link}: is a link" in refused("data", "prepare", f"folder:{folder}")
     assert list((tmp_path / "mine").iterdir()) == []
 
 

@@ -162,6 +162,7 @@ def test_a_backbone_of_the_user_declares_one(monkeypatch: pytest.MonkeyPatch) ->
     torch.testing.assert_close(rows, torch.eye(8)[:2] * 0.02 * 8**0.5)
     assert own(None).initial_head(("a", "b")) is None
     for wrong, said in (
+        (lambda names: torch.ones(2), r"initial_head must return a tensor \(2, d\), got \(2,\)"),
         (lambda names: torch.eye(8), r"initial_head must return a tensor \(2, d\), got \(8, 8\)"),
         (lambda names: torch.ones(2, 5), "its embeddings have 5 numbers; the features have 8"),
         (lambda names: 1 / 0, "initial_head failed .ZeroDivisionError"),

@@ -157,6 +157,7 @@ FIELDS: dict[str, tuple[Any, str]] = {  # found before anything is built
         OwnBackbone(build=build, input=READS, tuned=()),
         "tuned must be a tuple of ends of names of layers, got ()",
     ),
+    "Blank": (OwnBackbone(build=build, input=READS, tuned=("first", "")), "tuned must be a tuple of ends of names of"),
     "Numbers": (OwnBackbone(build=build, input=READS, tuned=(1,)), "tuned must be a tuple of ends"),  # type: ignore[arg-type]
     "Pair": (OwnBackbone(build=build, input=(1, 8)), "input must be an InputSpec, got tuple"),  # type: ignore[arg-type]
     "Unbuilt": (OwnBackbone(build=None, input=READS), "build must be a function, got nothing"),  # type: ignore[arg-type]

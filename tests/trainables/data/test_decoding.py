@@ -55,6 +55,7 @@ def test_palette_and_sixteen_bits_with_and_without_transparency() -> None:
     grey = Image.fromarray(np.full((H, W), 257 * 7, np.uint16))
     grey.putpixel((0, 0), 0)
     assert decode(file(grey, transparency=0), "x")[:, 0, :2].tolist() == [[255, 7]] * 3
+    assert decode(file(picture(), transparency=RED), "x")[:, 0, 0].tolist() == [255] * 3
     background = image.getpixel((8, 0))
     decoded = decode(file(image, transparency=background), "x")
     assert decoded[:, 0, 0].tolist() == [255, 255, 255]
@@ -109,5 +110,6 @@ def test_what_is_no_image_is_named() -> None:
         decode(file(picture(), "EPS"), "x.png")  # Pillow would run Ghostscript on it
     with pytest.raises(InputError, match=r"image x: cannot be read \(floating-point pixels"):
         decode(file(Image.fromarray(np.zeros((2, 2), np.float32)), "TIFF"), "x")
-    with pytest.raises(InputError, match=r"outside 16 bits"):
-        decode(file(Image.fromarray(np.full((2, 2), 70000, np.int32)), "TIFF"), "x")
+    for value in (-1, 65536):
+        with pytest.raises(InputError, match=r"outside 16 bits"):
+            decode(file(Image.fromarray(np.full((2, 2), value, np.int32)), "TIFF"), "x")

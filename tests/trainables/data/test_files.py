@@ -144,11 +144,11 @@ def test_the_best_known_columns_are_taken(
 @pytest.mark.parametrize(
     ("files", "counts"),
     [
-        ({"train/a": 8, "val/b": 12}, [8, 12]),
+        ({"train/a": 8, "val/b": 4, "valid/b": 4, "validation/b": 4}, [8, 12]),
         ({"train/a": 8, "dev/b": 12, "test/c": 16}, [20, 16]),
         ({"train/files/test/c": 16, "train/a": 8}, [8, 16]),  # the last word counts
         ({"train/test-c": 16, "train/a": 8}, [8, 16]),
-        ({"a": 8, "b": 16}, [16, 8]),  # 80 %, rounded down, of 6 images of each class
+        ({"trainer": 8, "contest": 16}, [16, 8]),  # 80 %, rounded down, of 6 images of each class
     ],
 )
 def test_names_of_parquet_files_tell_the_part(files: dict[str, int], counts: list[int], tmp_path: Path) -> None:
@@ -222,13 +222,22 @@ def test_an_image_file_may_have_as_many_bytes_as_the_bound(tmp_path: Path) -> No
         read_image_file(tmp_path / "x.png", len(content) - 1)
 
 
-@pytest.mark.parametrize("labels", [[True, False] * 10, [[1], [2]] * 10, [1.5, 2.5] * 10, [None, "a"] * 10, []])
-def test_labels_that_are_none(labels: list[object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([True, False] * 10, "must hold whole numbers or names, has bool"),
+        ([[1], [2]] * 10, "must hold whole numbers or names, has list"),
+        ([1.5, 2.5] * 10, "must hold whole numbers or names, has float"),
+        ([None, "a"] * 10, "has no value in row 0"),
+        ([], "must hold whole numbers or names, has no rows"),
+    ],
+)
+def test_labels_that_are_none(labels: list[object], said: str, tmp_path: Path) -> None:
     table = pa.table({"image": [encoded(10, 0, 0)] * len(labels), "label": labels})
     if not labels:
         table = table.cast(pa.schema([("image", pa.binary()), ("label", pa.int64())]))
     pq.write_table(table, tmp_path / "own.parquet")
-    with pytest.raises(InputError, match="own.parquet"):
+    with pytest.raises(InputError, match=f"own.parquet: column 'label' {said}$"):
         opened(tmp_path / "own.parquet", "parquet")
 
 
@@ -241,6 +250,26 @@ def test_members_of_a_zip_file_are_read_packed_or_not(method: int, tmp_path: Pat
             zipped.writestr(member, name * 50, method)
     tree = open_tree(tmp_path)
     assert [tree.content(f"x/{name}.txt") for name in ("one", "two")] == [b"one" * 50, b"two" * 50]
+    (tmp_path / "a.zip").write_bytes(b"\0" + (tmp_path / "a.zip").read_bytes()[1:])
+    with pytest.raises(InputError, match=r"x/one.txt: cannot be read \(broken zip member\)$"):
+        tree.content("x/one.txt")
+
+
+@pytest.mark.parametrize(("method", "flags"), [(zipfile.ZIP_LZMA, 0), (zipfile.ZIP_STORED, 1)])
+def test_a_member_that_is_encrypted_or_oddly_compressed_is_refused(method: int, flags: int, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
+        zipped.writestr("x/one.txt", "one", method)
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    content[content.rfind(b"PK\1\2") + 8] |= flags  # in the list of members
+    (tmp_path / "a.zip").write_bytes(content)
+    with pytest.raises(InputError, match="a.zip: 'x/one.txt' is encrypted or oddly compressed; extract it"):
+        open_tree(tmp_path)
+
+
+@pytest.mark.parametrize("archive", ["a.tar", "a.zip"])
+def test_members_whose_names_lead_out_of_the_archive_are_left_out(archive: str, tmp_path: Path) -> None:
+    put(tmp_path, {name: b"" for name in ("/c/1", "../c/1", "c/../../1", "__MACOSX/c/1", ".c/1", "c/1")}, archive)
+    assert list(open_tree(tmp_path).entries) == ["c/1"]
 
 
 def npz(folder: Path, data: np.ndarray, count: int, rows: list[int]) -> NpzImages:
@@ -257,8 +286,22 @@ def test_pixels_of_an_npz_file_are_those_of_the_rows_whatever_their_layout(tmp_p
     with mock.patch.object(arrays, "read_npz", wraps=arrays.read_npz) as read:  # once, by however many threads
         assert len(list(sizes_or_faults(npz(tmp_path, data, 3, [0, 1, 2]), lambda count: None))) == 3
     assert read.call_count == 1
-    grey = npz(tmp_path, data[..., :1], 3, [1])
-    assert torch.equal(grey.image(0), torch.from_numpy(data[1, ..., 0]).expand(3, 4, 5))
+    for grey in (data[..., :1], data[..., 0]):
+        images = npz(tmp_path, grey, 3, [1])
+        assert torch.equal(images.image(0), torch.from_numpy(data[1, ..., 0]).expand(3, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (np.zeros(()), "a.npz: 'data' is one value"),
+        (np.zeros((3, 4, 5, 2), np.uint8), r"a.npz row 1: must be uint8 \(h, w, 3\), got uint8 \(4, 5, 2\)"),
+        (np.zeros((3, 4, 5, 3)), "a.npz row 1: must be uint8 .*, got float64"),
+    ],
+)
+def test_arrays_that_are_no_images(data: np.ndarray, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        npz(tmp_path, data, 3, [1]).image(0)
 
 
 @pytest.mark.parametrize("count", [2, 4])

@@ -12,7 +12,19 @@ from trainables.data import BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.embedded import BENCHMARKS
 from trainables.errors import InputError
-from trainables.task_names import NamedTask, in_full, names_of, quoted, require_known, split_names, task_called, titles
+from trainables.task_names import (
+    NamedTask,
+    in_full,
+    listed,
+    names_of,
+    numbered,
+    quoted,
+    require_known,
+    shortened,
+    split_names,
+    task_called,
+    titles,
+)
 
 
 def labels_by_name(text: str) -> dict[str, torch.Tensor]:
@@ -123,6 +135,8 @@ def test_a_class_with_signs_is_suggested_with_how_they_are_typed() -> None:
         ("task=3=0,1", "task '3=0,1': the name of a task must not be a number"),
         ("task=a=0,1&task=a=2,3", "two tasks are named 'a'"),
         ("task=0,1&tasks=2", "task says which classes form a task, so tasks cannot, too"),
+        ("task=0,1&classes_per_task=2", "task says which classes form a task, so classes_per_task cannot, too"),
+        ("task=0,,1", "task '0,,1': must be at least 2 class names"),
         ("task=0,1&class_order=2", "task says which classes form a task, so class_order cannot, too"),
     ],
 )
@@ -136,6 +150,7 @@ def test_classes_that_form_no_tasks(options: str, message: str) -> None:
     [
         (NamedTask(("zebra", "horse"), "animals"), "animals"),
         (NamedTask(("zebra", "horse")), "zebra, horse"),
+        (NamedTask(("a" * 10, "b" * 12)), f"{'a' * 10}, {'b' * 12}"),
         (NamedTask(tuple(f"class {n}" for n in range(20))), "class 0 + 19 more"),
         (NamedTask(("a very long name of a class", "b")), "a very long n… + 1 more"),
         (NamedTask(("lion, male", "bear")), "'lion, male', bear"),
@@ -157,12 +172,20 @@ def test_lines_and_nothing_are_no_names() -> None:
     assert split_names("a\nb, c") == ["a b", "c"] and split_names("") == []
 
 
+def test_a_line_says_how_many_more_there_are_where_there_are_more() -> None:
+    assert listed("abcdefghij").endswith(", 'j'") and listed("abcdefghijk").endswith(", 'j' and 1 more")
+    assert (numbered([3]), numbered([1, 2])) == ("task 3", "tasks 1, 2")
+    assert (shortened("a" * 14), shortened("a" * 15)) == ("a" * 14, f"{'a' * 13}…")
+
+
 def test_a_task_is_found_by_number_name_and_class() -> None:
     tasks = [NamedTask(("star", "zebra")), NamedTask(("b", "c"), "zebra"), NamedTask(("7", "9"), "odd")]
     found = [task_called("drop", given, tasks) for given in (3, "3", "zebra", "star", "c", "star, zebra", "odd", "9")]
     assert found == [3, 3, 2, 1, 2, 1, 3, 9]  # a name goes before a class, a number before both
     with pytest.raises(InputError, match="--drop: there is no task 'zebar'; did you mean 'zebra'"):
         task_called("drop", "zebar", tasks)
+    with pytest.raises(InputError, match="there is no task '7 9'"):
+        task_called("drop", "7 9", tasks)
     alike = [NamedTask((f"Tomato___Bacterial_{kind}", "Tomato___Leaf_mold")) for kind in ("spot", "wilt")]
     label = "Tomato___Bact… + 1 more"
     with pytest.raises(InputError, match=r"^--keep: .* is the label of tasks 1, 2; give the number$"):

@@ -58,16 +58,19 @@ SPLIT = images(4, "train/") | images(1, "test/")
         (images() | {f"fox{n}/": b"" for n in range(4)}, "too few have also 'fox1', 'fox2', 'fox3'$"),
         (images() | {"fox/1.png": b"x"}, "'fox' has 1 image, needs at least 4: 2 to train, 1 to validate, 1 to test"),
         (images() | {"cat/notes.txt": b"x"}, "cat: 'notes.txt' is not an image file"),
-        (images() | {"cat/noending": b"x"}, "cat: 'noending' is not an image file"),
+        (images() | {"cat/noending": b"x"}, r"cat: 'noending' is not an image file \(its ending is none\)"),
         (images() | {"loose.png": b"x"}, "'loose.png' lies beside the class folders"),
         (images() | {"more.zip": b"PK"}, "more.zip: cannot be read as an archive"),
         (images() | {"more.tar.gz": b"x"}, "'more.tar.gz' lies beside the class folders"),
-        (images() | {"train/a/1.png": b"x"}, "'bat' lies beside train and test"),
+        (images() | {"train/a/1.png": b"x"}, "'bat' lies beside train and test; move it away$"),
         (images(4, "train/"), "has no folder 'test'"),
         (SPLIT | {"train/notes.txt": b"x"}, "train: 'notes.txt' lies beside the class folders"),
         (images(4, "Train/") | images(4, "TEST/"), "the folders 'TEST' and 'Train' must be named test and train"),
         (images(4, "train/") | images(4, "Testing/"), "the folders 'Testing' and 'train' must be named test and train"),
-        (SPLIT | {"val/a/1.png": b"x"}, "'val' lies beside .* belong into train"),
+        *(
+            (SPLIT | {f"{name}/a/1.png": b"x"}, f"'{name}' lies beside .* belong into train")
+            for name in ("val", "valid", "validation", "dev")
+        ),
         (SPLIT | {"train/fox/1.png": b"x"}, "class 'fox' has 1 image, needs at"),
         (SPLIT | {f"train/fox/{n}.png": b"x" for n in (1, 2)}, "'fox' has 2 images, needs at least 3: 2 to train, 1"),
         (SPLIT | {"test/fox/1.png": b"x"}, "class 'fox' is in test but not in train$"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +65,8 @@ def test_a_file_without_the_column_of_images_is_refused(tmp_path: Path) -> None:
         images, labels = ([row[key] for row in listed()] for key in ("bytes", "label"))
         table = pa.Table.from_arrays([*[pa.array(images)] * len(columns), pa.array(labels)], [*columns, "label"])
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    for wrong in ("train-0", "train-1"):
+    pq.write_table(pa.table({"image": ["no bytes"] * 4, "label": range(4)}), tmp_path / "train-2.parquet")
+    for wrong in ("train-0", "train-1", "train-2"):
         with pytest.raises(InputError, match=f"{wrong}.parquet: has no column 'image' of image bytes; has im"):
             get_source(f"parquet:{tmp_path}?tasks=2").load("train")
         (tmp_path / f"{wrong}.parquet").unlink()
@@ -87,11 +89,13 @@ def test_names_of_columns_may_have_dots_and_those_of_files_capitals(struct: bool
 def test_images_without_paths_are_split_in_the_order_of_their_rows(tmp_path: Path) -> None:
     found = listed()
     columns = {"image": [row["bytes"] for row in found], "label": [CLASSES[row["label"]] for row in found]}
-    for name, paths in (("bare", {}), ("named", {"path": [f"{row:03}.png" for row in range(len(found))]})):
+    names = [f"{row:03}.png" for row in range(len(found))]
+    some = [None if row == 5 else names[-row] for row in range(len(found))]
+    for name, paths in (("bare", {}), ("named", {"path": names}), ("partly", {"path": some})):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table(columns | paths), tmp_path / name / "all.parquet")
-    bare, named = (content(dataset(tmp_path / name, "parquet").listing()) for name in ("bare", "named"))
-    assert bare == named
+    bare, *others = (content(dataset(tmp_path / name, "parquet").listing()) for name in ("bare", "named", "partly"))
+    assert others == [bare, bare]
 
 
 def test_files_with_other_class_names_are_refused(tmp_path: Path) -> None:
@@ -136,6 +140,25 @@ def test_a_wrong_label_is_told_by_its_own_file_and_row(
         pq.write_table(pa.table({"image": images, "label": list(labels)}), tmp_path / f"{name}.parquet")
     with pytest.raises(InputError, match=f"{file}.parquet: {fault}"):
         get_source(f"parquet:{tmp_path}?tasks=1").load("test")
+
+
+@pytest.mark.parametrize(
+    ("labels", "wrong"), [([0, 4], "row 1 must .*, got 4"), ([1.0, 0.0], "row 0 must .*, got 1.0")]
+)
+def test_labels_beside_declared_classes_are_whole_numbers_of_them(
+    labels: list[Any], wrong: str, tmp_path: Path
+) -> None:
+    parquet(tmp_path / "train.parquet", listed(), list(CLASSES))
+    pq.write_table(pa.table({"image": [b"x", b"x"], "label": labels}), tmp_path / "test.parquet")  # declares none
+    with pytest.raises(InputError, match=f"test.parquet: label in {wrong.replace('.*', 'be from 0 to 3')}$"):
+        get_source(f"parquet:{tmp_path}?tasks=2").load("test")
+
+
+@pytest.mark.parametrize("nothing", [b"", None])
+def test_a_row_without_bytes_is_told(nothing: bytes | None, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": pa.array([nothing], pa.binary())}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=r"a.parquet row 0: cannot be read \(the row holds no bytes\)$"):
+        parquet_images([str(tmp_path / "a.parquet")], "image").image(0)
 
 
 def test_a_file_without_rows_has_no_image_of_its_classes(tmp_path: Path) -> None:
@@ -243,12 +266,15 @@ def test_a_file_that_is_replaced_is_read_anew(rows: int, tmp_path: Path) -> None
     ("table", "message"),
     [
         ({"text": ["a"], "label": [0]}, "has no column of image bytes; has text, label"),
+        ({"image": [{"thumbnail": b"a"}], "label": [0]}, "has no column of image bytes; has image, label"),
         ({"image": [b"a"], "name": ["x"]}, "has no column of labels"),
+        ({"image": pa.array([b"a"], pa.large_binary()), "name": ["x"]}, "has no column of labels"),
+        ({"image": [b"a"], "label": pa.array([b"\xff"]).view(pa.string())}, "has no column 'label' that can be read"),
         ({}, r"a.parquet: cannot be read \(Parquet"),
         (None, "holds no .parquet file"),
     ],
 )
-def test_faults_of_parquet(table: dict[str, list[object]] | None, message: str, tmp_path: Path) -> None:
+def test_faults_of_parquet(table: dict[str, Any] | None, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder; if the images of a run have moved, make a link"):
         get_source(f"parquet:{tmp_path}/none?tasks=2")
     if table:

@@ -77,6 +77,8 @@ def test_prepared_data_of_other_files_is_refused(tmp_path: Path) -> None:
     for name in CLASSES:  # what it was made from may be removed
         for path in (tmp_path / name).iterdir():
             path.unlink()
+    put(tmp_path, {"preview.png": b""})  # as it may be packed, and a picture beside it
+    put(tmp_path, images(), "packed.zip")
     require_usable(text, ["train", "test"])
     assert len(get_source(text).load("train")[1]) == 17
 
@@ -145,6 +147,13 @@ def test_broken_prepared_data_is_never_used(form: Any, tmp_path: Path) -> None:
     (made.prepared / name).write_bytes(whole[:-5])
     with pytest.raises(InputError, match=rf"{name}: must have {len(whole)} bytes, got {len(whole) - 5}; prepare"):
         made.listing()
+    (made.prepared / name).unlink()
+    with pytest.raises(InputError, match=rf"{name}: must have {len(whole)} bytes, it is missing; prepare"):
+        made.listing()
+    text = (made.prepared / MANIFEST).read_text()
+    (made.prepared / MANIFEST).write_text(text.replace(name, f"../{name}"))
+    with pytest.raises(InputError, match=rf"names a file outside of its folder, '../{name}'"):
+        made.listing()
     (made.prepared / MANIFEST).write_text("{")
     with pytest.raises(InputError, match="manifest.json: cannot be read; prepare the data again"):
         made.listing()
@@ -153,17 +162,25 @@ def test_broken_prepared_data_is_never_used(form: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "fits"), [((0, 10, 10), True), ((300, 10, 10), True), ((301, 10, 10), False), ((0, 10, 11), False)]
+    ("place", "fits"),
+    [
+        *(((0, 10, 10), True), ((300, 10, 10), True), ((301, 10, 10), False), ((0, 10, 11), False)),
+        *(((-1, 10, 10), False), ((0, 0, 0), False), ((0, 20, 1), True), ((0, 1, 21), False)),
+    ],
 )
 def test_an_image_lies_within_the_pixels_and_has_as_many_as_a_file_may_have(
     place: tuple[int, int, int], fits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(manifest_module, "MOST_PIXELS", 100)
+    monkeypatch.setattr(manifest_module, "MOST_RATIO", 20)
     assert manifest_module._fits(np.zeros(600, dtype=np.uint8), np.array([place])) == fits
+    assert not manifest_module._fits(np.zeros(600), np.array([place]))
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 2}, {"form": "zip"}, {"classes": ["bat", 1]}, {"parts": {"train": None}}], ids=str
+    "change",
+    [{"version": 2}, {"layout": 1}, {"form": "zip"}, {"classes": ["bat", 1]}, {"parts": {"train": None}}],
+    ids=str,
 )
 def test_a_manifest_of_another_version_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     put(tmp_path, images())
@@ -176,6 +193,12 @@ def test_a_manifest_of_another_version_is_refused(change: dict[str, Any], tmp_pa
     path.write_text(json.dumps({**content, **change}))
     with pytest.raises(InputError, match="manifest.json: is not of this version; prepare the data again"):
         made.manifest()
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    put(tmp_path, {"birds/": b"", "birdy": b""})
+    with pytest.raises(InputError, match=r"bird: no such folder; did you mean 'birds'\?; if"):
+        dataset(tmp_path / "bird").prepare(None, silent)
 
 
 def test_a_killed_preparation_leaves_nothing_that_is_used(tmp_path: Path) -> None:
@@ -237,7 +260,8 @@ def test_the_form_of_a_parquet_file_stands_for_itself_where_the_file_is_removed(
         get_source(f"parquet:{tmp_path}/z.parquet?tasks=2")
 
 
-def test_an_image_that_can_be_read_again_is_prepared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prepared", [True, False])
+def test_an_image_that_can_be_read_again_is_taken(prepared: bool, tmp_path: Path) -> None:
     put(tmp_path, images() | {"cat/0.png": bytes(len(images()["cat/0.png"]))})
     text, path = f"folder:{tmp_path}?skip_broken=yes", tmp_path / "cat" / "0.png"
     left_out = require_usable(text, ["train", "test"])
@@ -245,7 +269,8 @@ def test_an_image_that_can_be_read_again_is_prepared(tmp_path: Path) -> None:
     path.write_bytes(images()["cat/0.png"])
     os.utime(path, ns=(time, time))  # as a backup is restored
     assert require_usable(text, ["train", "test"]) == left_out != []  # a run goes on as it began
-    assert dataset_of(BenchmarkRef.parse(text)).prepare("array", silent).left_out(["train", "test"]) == []
+    if prepared:
+        assert dataset_of(BenchmarkRef.parse(text)).prepare("array", silent).left_out(["train", "test"]) == []
     assert require_usable(f"folder:{tmp_path}", ["train", "test"]) == []
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trainables.data import BenchmarkRef, build_benchmark, get_source
+from trainables.data.sources import _with_options
 from trainables.errors import InputError
 from trainables.user_code import allow_code
 
@@ -47,6 +49,9 @@ def test_a_slug_is_short_and_ends_with_a_letter_or_digit() -> None:
         ("digits?taks=2", "unknown option 'taks=2'; did you mean 'tasks'"),
         ("digits?class_order=1&tasks", "option 'tasks' has no value; write tasks=..."),
         ("digits?tasks=two", "tasks must be a whole number, got 'two'"),
+        ("mit67?variant=a/../b", "variant must be letters, digits and '-', got 'a/../b'"),
+        ("mit67?partial=1", "partial must be 'yes' or left out, got '1'"),
+        ("parquet:/x?label_column=", "label_column must be the name of a column, .* got ''"),
         ("digits?tasks=0", "tasks must be a whole number from 1 to 100000, got 0"),
         ("digits?tasks=2&tasks=2", "option 'tasks' is given twice"),
         ("digits?tasks=100001", "tasks must be a whole number from 1 to 100000"),
@@ -93,6 +98,13 @@ def test_a_tasks_option_works_for_every_benchmark() -> None:
     assert [len(task.classes) for task in benchmark.tasks] == [5, 5]
     assert (benchmark.spec.epochs, benchmark.spec.batch_size) == (2, 7)
     assert benchmark.spec.class_names != tuple("0123456789") and set(benchmark.spec.class_names) == set("0123456789")
+
+
+@pytest.mark.parametrize(("option", "asked"), [("tasks", "--tasks"), ("classes_per_task", "--classes-per-task")])
+def test_too_many_tasks_are_told_by_the_option_that_makes_them(option: str, asked: str) -> None:
+    three = replace(get_source("digits"), class_names=("a", "b", "c"))
+    with pytest.raises(InputError, match=f"{asked} makes 2 tasks of 3 classes; .* so at most 1 task$"):
+        _with_options(three, BenchmarkRef.parse(f"digits?{option}=2"))
 
 
 def test_the_example_is_a_benchmark() -> None:

@@ -299,8 +299,7 @@ def _with_links(archive: Path, modified: int) -> Iterator[tuple[str, TarMember]]
 
 
 def _is_inside(name: str) -> bool:
-    parts = PurePosixPath(name).parts
-    return not name.startswith("/") and ".." not in parts and not any(is_junk(part) for part in parts)
+    return not name.startswith("/") and not any(map(is_junk, PurePosixPath(name).parts))  # which `..` is, too
 
 
 def usable_bytes(folder: Path) -> int:
