@@ -176,7 +176,8 @@ def test_vectors_are_found_in_the_order_of_the_tasks(tmp_path: Path) -> None:
     vectors = IA3TaskVectors(make_tiny_vit(dtype=torch.float32))
     for t in (10, 2, 1):
         write_vector(tmp_path, learn(vectors, t - 1))
-    (tmp_path / ".task_3.abc.tmp").mkdir()
+    for other in (".task_3.abc.tmp", "task_3.old", "task_03"):
+        (tmp_path / other).mkdir()
     assert [path.name for path in vector_folders(tmp_path)] == ["task_1", "task_2", "task_10"]
     for other in (tmp_path / "task_1", tmp_path / "gone"):
         with pytest.raises(InputError, match=f"^{other}: holds no task vectors"):
@@ -311,6 +312,7 @@ class TestDamage:
             ({"other": torch.zeros(1)}, {}, "'other' is no part of one"),
             ({"blocks.0.attn.qkv.weight.A": torch.zeros(6)}, {}, "'blocks.0.attn.qkv.weight' has A (6,), B (24, 6)"),
             ({"blocks.0.attn.qkv.weight.A": torch.zeros(5, 8)}, {}, "has A (5, 8), B (24, 6)"),
+            ({"head.weight": torch.zeros(2)}, {}, "head is (2,) and (2,), must be (c, d) and (c,)"),
             ({"head.bias": torch.zeros(3)}, {}, "head is (2, 8) and (3,), must be (c, d) and (c,)"),
             ({}, {"version": "2"}, "format version 2, this version reads 1"),
             ({}, {"parametrisation": "mine"}, "parametrisation 'mine' is not known"),

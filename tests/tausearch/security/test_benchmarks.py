@@ -100,6 +100,10 @@ def test_a_pickle_of_arrays_takes_no_memory_of_its_choice() -> None:
         ({"fine_labels": [0, -1]}, "expected 100, got -1\n"),
         ({"fine_labels": [0, 2**40]}, "must be a list of whole numbers"),
         ({"fine_labels": ["a", "b"]}, "must be a list of whole numbers"),
+        ({"fine_labels": [0, True]}, "must be a list of whole numbers"),
+        ({"fine_labels": [0]}, "must hold rows of 3,072 bytes, one per label, got (2, 3072)"),
+        ({"data": np.zeros((2, 32), dtype=np.uint8)}, "must hold rows of 3,072 bytes, one per label, got (2, 32)"),
+        ({"data": np.zeros((2, 3072))}, "must be an array of bytes"),
         ({"data": ["a", [1]]}, "must be an array of bytes"),
     ],
 )

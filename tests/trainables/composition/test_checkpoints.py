@@ -11,7 +11,7 @@ import torch
 
 from trainables.backbones import EMBEDDED, Backbone
 from trainables.composition import ComposedNetwork
-from trainables.composition.checkpoints import _crop_share, read_timm_folder, write_timm_folder
+from trainables.composition.checkpoints import _crop_share, _data_config, read_timm_folder, write_timm_folder
 from trainables.data.transforms.cropping import ResizeCenterCrop
 from trainables.data.transforms.normalisation import Normalise
 from trainables.errors import InputError
@@ -52,3 +52,11 @@ def test_a_folder_says_all_of_its_images_and_labels_and_is_read_back(
 def test_timm_resizes_to_the_same_size_from_the_share_that_is_written(size: int, resize: int) -> None:
     assert math.floor(size / _crop_share(size, resize)) == resize  # as `timm.data.transforms_factory` does
     assert _crop_share(224, 256) == 0.875, "where timm's own division is exact, it is the usual one"
+
+
+def test_transforms_that_may_compute_otherwise_are_not_said_to_be_ours() -> None:
+    other_normalise, other_crop = type("Other", (Normalise,), {}), type("Other", (ResizeCenterCrop,), {})
+    plain = {"input_size": (1, 32, 32), "crop_pct": 1.0}
+    assert _data_config(other_normalise((0.3,), (0.2,)), Backbone()) == plain
+    crop = other_crop(40, 32, Normalise((0.3,), (0.2,)), keep_ratio=True, interpolation="bilinear")
+    assert _data_config(crop, Backbone()) == {**plain, "mean": (0.3,), "std": (0.2,)}

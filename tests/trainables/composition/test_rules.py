@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from types import ModuleType
@@ -14,6 +15,7 @@ from torch import Tensor
 from tests.support.tiny_vit import make_tiny_vit
 from tests.trainables.test_composition import learn
 from trainables.composition import Merging, Parameter, SavedVector, choose_rule, composed, merged
+from trainables.composition.chosen_rules import _fault
 from trainables.errors import InputError
 from trainables.task_vectors import FullTaskVectors, LoRATaskVectors
 from trainables.user_code import allow_code
@@ -164,6 +166,21 @@ def test_ends_of_a_range_are_allowed() -> None:
     lowest = choose_rule("their_rules:Largest", {"scale": 0, "share": 1}).parameters
     assert (lowest["scale"], lowest["share"]) == (0, 1)
     assert choose_rule("their_rules:Largest", {"scale": 3}).parameters["scale"] == 3
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log"), [(1, 1, False), (0, math.inf, False), (-math.inf, 0, False), (0, 1, True)]
+)
+def test_a_parameter_has_finite_bounds(low: float, high: float, log: bool) -> None:
+    with pytest.raises(ValueError, match="^low must be"):
+        Parameter(0.5, low, high, log=log)
+
+
+def test_yes_is_no_number_and_what_overflows_in_the_precision_of_the_weights_is_not_finite() -> None:
+    assert Parameter(0.5, 0, 1).fault(True) == "must be at least 0 and at most 1, got True"
+    large = torch.tensor([1e300], dtype=torch.float64)
+    assert _fault({"a": large}, {"a": large}) is None
+    assert _fault({"a": large}, {"a": large.float()}) == "merge returned numbers for 'a' that are not finite"
 
 
 def _renamed(merging: Merging) -> dict[str, Tensor]:

@@ -23,9 +23,10 @@ from trainables.data import PUBLISHED, BenchmarkRef, build_benchmark, get_source
 from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import sizes_or_faults, stored
-from trainables.data.disk.tree import DiskFile, Tree
+from trainables.data.disk.tree import DiskFile, Tree, open_tree
 from trainables.data.published.caltech256 import find as find_caltech
-from trainables.data.published.publication import Expected, _names_by_label
+from trainables.data.published.cub200 import find as find_cub
+from trainables.data.published.publication import Expected, _names_by_label, checked_split
 from trainables.data.splits import SPLIT_NAMES
 from trainables.errors import InputError
 
@@ -281,6 +282,45 @@ def test_labels_have_no_gap_and_one_name_each() -> None:
     for labels, said in (([0, 2, 2], "labels must be 0 to 1 without a gap, has 2"), ([0, 1, 0], "label 0 stands for")):
         with pytest.raises(InputError, match=f"x: {said}"):
             _names_by_label(labels, ["a", "b", "b"], "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([], "must have the keys data and targets"),
+        ({"data": ["a"]}, "must have the keys data and targets"),
+        ({"data": "ab", "targets": [0, 1]}, "data must be a list of paths"),
+        ({"data": ["a", 1], "targets": [0, 1]}, "data must be a list of paths"),
+        ({"data": ["a", "b"], "targets": [0, True]}, "targets must be a list of whole numbers"),
+        ({"data": ["a", "b"], "targets": [0, 2**31]}, "targets must be a list of whole numbers"),
+    ],
+)
+def test_a_split_file_lists_paths_and_labels(content: object, said: str) -> None:
+    assert checked_split({"data": ["a"], "targets": [2**31 - 1]}, ("data", "targets"), "x") == (["a"], [2**31 - 1])
+    with pytest.raises(InputError, match=f"^x: {said}$"):
+        checked_split(content, ("data", "targets"), "x")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("images.txt", None, "images.txt is missing"),
+        ("images.txt", "1 a/1.jpg\nb/1.jpg", "images.txt: every line must be a number and a value"),
+        ("image_class_labels.txt", "1 1", "image_class_labels.txt and train_test_split.txt differ"),
+        ("train_test_split.txt", "1 1", "image_class_labels.txt and train_test_split.txt differ"),
+        ("image_class_labels.txt", "1 1\n2 b", "a label is not a whole number"),
+        ("image_class_labels.txt", f"1 1\n2 {'9' * 10}", "a label is not a whole number"),
+    ],
+)
+def test_tables_of_cub_that_do_not_fit_are_named(file: str, text: str | None, said: str, tmp_path: Path) -> None:
+    tables = {"images": "1 a/1.jpg\n\n2 b/1.jpg", "image_class_labels": "1 1\n2 2", "train_test_split": "1 1\n2 0"}
+    files = {f"{name}.txt": table.encode() for name, table in (tables | {"classes": "1 a\n2 b"}).items()}
+    put(tmp_path, files | {"images/a/1.jpg": b"", "images/b/1.jpg": b""})
+    listing = find_cub(open_tree(tmp_path), "standard")
+    assert listing is not None and [listing.load(part)[1].tolist() for part in SPLIT_NAMES] == [[0], [1]]
+    (tmp_path / file).unlink() if text is None else (tmp_path / file).write_text(text)
+    with pytest.raises(InputError, match=f"{said}$"):
+        find_cub(open_tree(tmp_path), "standard")
 
 
 def test_missing_things_are_named(copies: dict[str, Path], tmp_path: Path) -> None:
