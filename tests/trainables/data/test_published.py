@@ -24,7 +24,7 @@ from trainables.data.dataset import dataset_of
 from trainables.data.disk.decoding import decode
 from trainables.data.disk.passes import sizes_or_faults, stored
 from trainables.data.disk.tree import DiskFile, Tree, open_tree
-from trainables.data.published.caltech256 import find as find_caltech
+from trainables.data.published.caltech256 import _clutter, find as find_caltech
 from trainables.data.published.cub200 import find as find_cub
 from trainables.data.published.publication import Expected, _names_by_label, checked_split
 from trainables.data.splits import SPLIT_NAMES
@@ -243,6 +243,12 @@ def test_a_variant_of_caltech_says_its_classes_and_how_many_images_of_each_train
     assert listing.class_names == (("001.ant", "257.clutter") if "clutter" in variant else ("001.ant",))
     each = 60 if "60" in variant else 80
     assert listing.load("train")[1].bincount().tolist() == [each] * len(listing.class_names)
+
+
+def test_clutter_is_known_by_its_name_or_else_its_place() -> None:
+    numbers = tuple(map(str, range(257)))
+    assert _clutter(("Clutter", "ant")) == "Clutter"
+    assert (_clutter(numbers), _clutter(numbers[:256])) == ("256", None)
 
 
 def test_caltechs_variants(copies: dict[str, Path], tmp_path: Path) -> None:
