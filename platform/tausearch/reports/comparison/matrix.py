@@ -95,10 +95,11 @@ def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResu
 
 
 def _usual_seeds(runs: Sequence[FinalRunResults]) -> tuple[int, str]:
-    """Return the number of seeds of most runs, and what it counts in most of them."""
-    counts = [run.accuracy.seeds for run in runs]
+    """Return the number of seeds of most runs, of those that have all if any has, and what it counts in most."""
+    whole = [run for run in runs if run.accuracy.seeds == run.spec.trials]
+    counts = [run.accuracy.seeds for run in whole or runs]
     seeds = max(counts, key=lambda count: (counts.count(count), count), default=0)
-    texts = [run.seeds_text for run in runs if run.accuracy.seeds == seeds == run.spec.trials]
+    texts = [run.seeds_text for run in whole if run.accuracy.seeds == seeds]
     return seeds, max(texts, key=texts.count, default=counted(seeds, "seed"))
 
 

@@ -65,11 +65,11 @@ class FinalRunResults:
 
     @property
     def accuracy_text(self) -> str:
-        """Its accuracy with what this is a mean of: `77.79 ± 0.26 (3)` seeds, `... (2 orders x 3 seeds)`."""
-        orders, had = self.spec.protocol.class_orders, self.accuracy.seeds
+        """Its accuracy with what this is a mean of: `77.79 ± 0.26 (3)`, `... (2 of 3)`, `... (2 orders x 3 seeds)`."""
+        orders, had, asked = self.spec.protocol.class_orders, self.accuracy.seeds, self.spec.trials
         of_each = "" if orders is None else f"{counted(len(orders), 'order')} x {counted(len(self.spec.seeds), 'seed')}"
-        some = f"{had} of {self.spec.trials}: " if of_each and had < self.spec.trials else ""
-        return f"{self.accuracy.text()} ({some}{of_each or had})"
+        some = f"{had} of {asked}" if had < asked else ""
+        return f"{self.accuracy.text()} ({': '.join(filter(None, (some, of_each))) or had})"
 
     @property
     def _usual(self) -> Mapping[str, Scalar]:

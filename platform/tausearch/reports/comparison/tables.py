@@ -89,8 +89,7 @@ def _verdict(row: ComparisonRow) -> str:
 
 
 def _run(row: ComparisonRow, ours: FinalRunResults) -> str:
-    notes = [ours.seeds_text] if ours.accuracy.seeds < ours.spec.trials else []
-    notes += [f"{row.others} more"] if row.others else []
+    notes = [f"{row.others} more"] if row.others else []
     precision = ours.spec.protocol.precision
     notes += [precision] if precision != "fp32" else []
     return ours.spec.name + (f" ({', '.join(notes)})" if notes else "")

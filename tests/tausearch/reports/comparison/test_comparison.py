@@ -22,7 +22,7 @@ from tausearch.reports.comparison.csv_rows import rows_as_dicts
 from tausearch.reports.comparison.figure import _panel, _titles, draw, drawn_rows
 from tausearch.reports.comparison.printing import show_tables
 from tausearch.reports.comparison.runs import latest_per_key
-from tausearch.reports.comparison.tables import _run, comparison_tables
+from tausearch.reports.comparison.tables import comparison_tables
 from tausearch.runs import ExperimentProtocol, Storage, open_storage
 from tests.support.runs.built_runs import make_run
 from tests.support.runs.final_runs import make_final_run
@@ -183,7 +183,7 @@ def test_methods_that_the_paper_lacks_come_last_by_name(storage: Storage, monkey
 def test_of_class_orders_each_seed_counts_in_each_order(storage: Storage) -> None:
     make_final_run(storage, "orders", [90.0, 91.0, 92.0, None], protocol={"class_orders": (0, 1)})
     (run,) = read_final_runs(storage)[0]
-    assert _run(ComparisonRow("cifar100", "ita-lora", {}, run, 0, None), run) == "orders (3 of 4 trials)"
+    assert run.seeds_text == "3 of 4 trials"
     assert run.accuracy_text == "91.00 ± 1.00 (3 of 4: 2 orders x 2 seeds)"
 
 
@@ -196,7 +196,8 @@ def test_a_row_says_seeds_that_are_missing_further_runs_and_another_precision(st
     (table,) = comparison_tables(comparison, paper_results())
     ours = {row[0]: row[-1] for row in table.texts if row[1]}
     names = [row[-1] for row in table.texts if row[1]]
-    assert names == ["newer (2 of 3 seeds, 1 more)", "bf16 (bf16)", "tf32 (tf32)"] and set(ours) == {"ita-lora"}
+    assert [row[1] for row in table.texts if row[1]] == ["90.50 ± 0.71 (2 of 3)", "87.00 (1)", "86.00 (1)"]
+    assert names == ["newer (1 more)", "bf16 (bf16)", "tf32 (tf32)"] and set(ours) == {"ita-lora"}
     faint = {place for place, row in enumerate(table.texts) if not row[1]}
     assert table.emphasis == dict.fromkeys(faint, "faint") and len(faint) == len(paper_results().methods) - 1
 

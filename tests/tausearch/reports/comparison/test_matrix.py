@@ -190,13 +190,16 @@ def test_of_two_numbers_of_seeds_that_are_as_frequent_the_larger_is_usual(storag
     assert matrix_table(found, paper_results()).caption.endswith(" batch 128, vit_base_patch16_224.augreg_in21k.")
 
 
-def test_the_usual_number_of_seeds_is_that_of_finished_seeds_and_of_runs_that_stand_in_the_table(
-    storage: Storage,
-) -> None:
-    for name in ("first", "second", "third"):
-        make_final_run(storage, name, [50.0, 51.0])  # the third stands for all of them
+def test_the_usual_number_of_seeds_is_that_of_whole_runs_that_stand_in_the_table(storage: Storage) -> None:
     for method in ("tmc", "ita-fft"):
         make_final_run(storage, method, [50.0, None, None], method=method)
+    assert matrix(storage).seeds == 1  # as no run has all
+    for name in ("first", "second", "third"):
+        make_final_run(storage, name, [50.0, 51.0])  # the third stands for all of them
+    found = matrix(storage)
+    assert (found.seeds, found.seeds_text) == (2, "2 seeds")
+    for method in ("iel-fft", "iel-ia3"):
+        make_final_run(storage, method, [50.0], method=method)
     assert matrix(storage).seeds == 1
 
 
