@@ -301,7 +301,7 @@ def test_an_export_is_not_composed_again(exported: tuple[Path, CompositionResult
         (["--forget", "3"], "--forget: 3 is a class and a task; write class:3 or task:3"),
         (["--forget", "9"], "--forget: there is no class or task '9'; classes: 0, 1, 2, ...; tasks: 1 to 3"),
         (["--forget", "task:4"], "--forget: there is no task '4'"),
-        (["--forget", "task:1,class:0"], "--forget: names '0' twice"),
+        (["--forget", "task:1", "--forget", "class:0"], "--forget: names '0' twice"),
         (["--forget", "task:1,task:2,task:3"], "--forget: leaves no class of 6"),
         (["--forget", ","], "--forget: there is no class or task ''"),
     ],
