@@ -21,7 +21,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def as_scalar(value: object) -> object:
-    """Return the number in a text; numbers, truth values and other texts as they are; anything else: ValueError."""
+    """Return the number in a text, or a scalar as it is; raises a ValueError if the value is no scalar."""
     if not isinstance(value, bool | int | float | str):
         raise ValueError("must be a number, a text, true or false")
     return number_or_text(value) if isinstance(value, str) else value

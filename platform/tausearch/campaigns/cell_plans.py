@@ -27,21 +27,13 @@ Spec = TypeVar("Spec", SearchSpec, FinalSpec)
 
 @dataclass(frozen=True)
 class CellPlan:
-    """A cell whose search and final run have been checked.
+    """A cell whose search and final run have been checked."""
 
-    Attributes:
-        config: The cell as the file describes it.
-        runs: The names of its runs, and their sizes.
-        search: The plan of its search; a cell that is not searched has the plan of the search that it leaves out.
-        training: The plan of its final run before a search has chosen: at the start of the space.
-        status: The state of its runs.
-    """
-
-    config: CellConfig
-    runs: CellRuns
-    search: Plan[SearchSpec]
-    training: Plan[FinalSpec]
-    status: CellStatus
+    config: CellConfig  # the cell as the file describes it
+    runs: CellRuns  # the names of its runs, and their sizes
+    search: Plan[SearchSpec]  # of a cell that is not searched: the plan of the search that it leaves out
+    training: Plan[FinalSpec]  # of its final run before a search has chosen: at the start of the space
+    status: CellStatus  # the state of its runs
 
     @property
     def title(self) -> str:

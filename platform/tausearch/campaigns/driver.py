@@ -254,10 +254,8 @@ def _plots_of_searches(cells: Sequence[ActiveCell]) -> dict[str, RunPlots]:
 
 def _driver(plan: CampaignPlan, trainable: type[Trainable]) -> Driver:
     request, specs = plan.request, [spec for cell in plan.cells for spec in cell.specs]
-    root, options = (
-        storage_option(plan.storage.root),
-        request.resume_options + concurrency_option(request.max_concurrent_trials),
-    )
+    root = storage_option(plan.storage.root)
+    options = request.resume_options + concurrency_option(request.max_concurrent_trials)
     return Driver(
         home=plan.directory,
         resources=_kinds(plan),

@@ -149,7 +149,7 @@ def summarise_orders(spec: RunSpec, trials: Sequence[TrialSummary]) -> dict[int,
 
 def write_results(spec: FinalSpec, directory: RunDirectory, trials: Sequence[TrialSummary]) -> Summary:
     """Write `results.json` from all seeds of a final run, and return its summary."""
-    summary = summarise(trials)
+    scores = _scores(spec, trials)
     content: dict[str, Any] = {
         "name": spec.name,
         "benchmark": spec.benchmark,
@@ -161,13 +161,21 @@ def write_results(spec: FinalSpec, directory: RunDirectory, trials: Sequence[Tri
         "overrides": spec.overrides,
         "left_out": spec.left_out,
         **spec.tasks_as_dict(),
-        "summary": summary,
-        "seeds": [_plain(spec, trial) for trial in trials],
+        **scores,
     }
     if orders := summarise_orders(spec, trials):
         content["class_orders"] = orders
     replace_text(directory.results_file, json.dumps(content, indent=2) + "\n")
-    return summary
+    return scores["summary"]
+
+
+class _Scores(TypedDict):
+    summary: Summary
+    seeds: list[dict[str, Any]]
+
+
+def _scores(spec: RunSpec, trials: Sequence[TrialSummary]) -> _Scores:
+    return {"summary": summarise(trials), "seeds": [_plain(spec, trial) for trial in trials]}
 
 
 def _plain(spec: RunSpec, trial: TrialSummary) -> dict[str, Any]:
@@ -212,7 +220,7 @@ def read_accuracies(spec: RunSpec, directory: RunDirectory) -> AccuracyOf:
 
 
 def _read(spec: RunSpec, directory: RunDirectory) -> _Results:
-    """Return `results.json`, or before all seeds of `spec` have ended, the same of those that the record has."""
+    """Return what `results.json` says; the same from the record while the file lacks seeds of `spec`."""
     sync = run_command("runs sync", directory.name, directory.path.parent)
     file, mend = directory.results_file, f"`{sync}` writes it again from the record"
     try:
@@ -222,9 +230,8 @@ def _read(spec: RunSpec, directory: RunDirectory) -> _Results:
     except ValueError as error:  # from pydantic or `read_json`
         raise InputError(f"results file {file}: cannot be read ({one_line(error)}); {mend}") from error
     if results is None or len(results.seeds) < spec.trials:
-        trials = Record(directory.record).trials()
-        about = {"name": spec.name, "summary": summarise(trials), "seeds": [_plain(spec, trial) for trial in trials]}
-        return _Results.model_validate(about)
+        scores = _scores(spec, Record(directory.record).trials())
+        return _Results.model_validate({"name": spec.name, **scores})
     if results.name != directory.name:
         raise InputError(f"results file {file}: belongs to run {results.name!r}; {mend}")
     return results

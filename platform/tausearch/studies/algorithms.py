@@ -50,7 +50,7 @@ SEARCH_ALGORITHMS: Mapping[str, SearchAlgorithm] = {
 def algorithm_named(name: str, options: Mapping[str, Scalar] | None = None) -> SearchAlgorithm:
     """Return a search algorithm with options of its sampler, which are checked when the sampler is made.
 
-    Its name is one of ours, `optuna:CLASS`, `MODULE:NAME`, or that of a sampler that an installed package brings.
+    `name` is one of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a sampler of an installed package.
     """
     if name in ALGORITHMS:
         require_sole("sampler", name, OURSELVES)

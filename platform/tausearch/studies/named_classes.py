@@ -19,7 +19,7 @@ OPTIONS = {"sampler": "algorithm", "pruner": "scheduler"}  # what is named, to t
 
 
 def named_class(kind: str, name: str, ours: Sequence[str], base: type[T], library: ModuleType) -> type[T]:
-    """Return a sampler or pruner: `optuna:CLASS`, `MODULE:NAME`, or the name of one of an installed package."""
+    """Return the class of a sampler or pruner by `optuna:CLASS`, `MODULE:NAME` or its name in an installed package."""
     if name.startswith(OPTUNA):
         known = {each: getattr(library, each) for each in library.__all__}
         wanted = {

@@ -68,7 +68,7 @@ def first_stop_with(name: str, options: Mapping[str, Scalar], usual: int) -> int
 def pruner_named(name: str, options: Mapping[str, Scalar] | None = None, first_stop: int = FIRST_STOP) -> BasePruner:
     """Return the pruner of a scheduler; `first_stop` is the first step after which our rules may stop a trial.
 
-    Its name is one of ours, `optuna:CLASS`, `MODULE:NAME`, or that of a pruner that an installed package brings.
+    `name` is one of ours, `optuna:CLASS`, `MODULE:NAME`, or the name of a pruner of an installed package.
     """
     first = {_FIRST[name]: first_stop} if name in _FIRST else {}
     return made("pruner", name, pruner_class(name), {**first, **(options or {})})

@@ -15,7 +15,7 @@ import torch
 from filelock import Timeout
 from safetensors.torch import save_file
 
-from tausearch.runs import AnySpec, DataFacts, SearchSpec, Storage
+from tausearch.runs import AnySpec, DataFacts, FinalSpec, SearchSpec, Storage
 from tausearch.tracking import (
     TABLE_TAG,
     MlflowRun,
@@ -106,13 +106,24 @@ class Versions(Registry):
         self.best = version
 
 
+@pytest.fixture
+def client(store: Store, monkeypatch: pytest.MonkeyPatch) -> Versions:
+    """The server that compositions are registered on."""
+    server = Versions(store)
+    monkeypatch.setattr(compositions, "open_store", lambda *_: (server, "1"))
+    return server
+
+
+@pytest.fixture
+def final(spec: SearchSpec) -> FinalSpec:
+    return final_spec(spec, benchmark="digits?tasks=2")
+
+
 def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_all_classes(
-    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Versions, final: FinalSpec, store: Store, tmp_path: Path
 ) -> None:
     """What a user has copied or registered by hand is none of the benchmark's model, which may be renamed."""
-    client, storage = Versions(store), Storage(tmp_path)
-    final = final_spec(spec, benchmark="digits?tasks=2")
-    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    storage = Storage(tmp_path)
     found: list[compositions.Version] = []
     for label, accuracy, removed in (("a", 70.0, "dog"), ("b", 60.0, None), ("c", 50.0, None), ("b", 60.0, None)):
         tags = {} if removed is None else {compositions.REMOVED_TAG: removed}
@@ -144,10 +155,9 @@ def test_a_composition_becomes_one_version_and_the_best_is_the_most_accurate_of_
 
 
 def test_other_weights_of_a_composition_become_another_version(
-    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Versions, final: FinalSpec, tmp_path: Path
 ) -> None:
-    client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
-    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    storage = Storage(tmp_path)
     file = tmp_path / "model" / "timm" / "model.safetensors"
     file.parent.mkdir(parents=True)
     numbers: list[int] = []
@@ -162,10 +172,9 @@ def test_other_weights_of_a_composition_become_another_version(
 
 
 def test_two_processes_that_register_a_composition_at_once_make_one_version(
-    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Versions, final: FinalSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
-    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+    storage = Storage(tmp_path)
     track_composition(final, storage, "mine", {"test/final_accuracy/mean": 48.0}, {})
     upload, make, others = client.log_artifacts, client.create_model_version, list[int]()
 
@@ -185,11 +194,8 @@ def test_two_processes_that_register_a_composition_at_once_make_one_version(
     assert others == [1] and len(client.made) == 1
 
 
-def test_a_version_whose_answer_was_lost_is_found_again(
-    spec: SearchSpec, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, storage, final = Versions(store), Storage(tmp_path), final_spec(spec, benchmark="digits?tasks=2")
-    monkeypatch.setattr(compositions, "open_store", lambda *_: (client, "1"))
+def test_a_version_whose_answer_was_lost_is_found_again(client: Versions, final: FinalSpec, tmp_path: Path) -> None:
+    storage = Storage(tmp_path)
     track_composition(final, storage, "mine", {"test/final_accuracy/mean": 48.0}, {})
     client.loses_answers = True
     with pytest.raises(ConnectionError):

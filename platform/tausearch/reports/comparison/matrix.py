@@ -95,7 +95,7 @@ def _usual(runs: Sequence[FinalRunResults], paper: PaperResults) -> FinalRunResu
 
 
 def _usual_seeds(runs: Sequence[FinalRunResults]) -> tuple[int, str]:
-    """Return the number of seeds of most runs, of those that have all if any has, and what it counts in most."""
+    """Return the most frequent number of seeds, with its unit in words; runs that lack seeds count if all runs do."""
     whole = [run for run in runs if run.accuracy.seeds == run.spec.trials]
     counts = [run.accuracy.seeds for run in whole or runs]
     seeds = max(counts, key=lambda count: (counts.count(count), count), default=0)
